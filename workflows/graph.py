@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from workflows.definition import Output
 from workflows.errors import WorkflowError, refuse_circle
 from workflows.names import StepId, VariableId
-from workflows.transform import Transform
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,48 +198,6 @@ class Graph:
             step_or_none = via[step_or_none]
         return tuple(reversed(path))
 
-    def dumped(self) -> dict[str, Any]:
-        """The graph as JSON values; a text given to many steps stands there once."""
-        texts: dict[str, int] = {}
-        steps = [
-            {
-                "id": step.id,
-                "name": step.name,
-                "chat": dict(step.chat),
-                "given": {name: texts.setdefault(text, len(texts)) for name, text in step.given.items()},
-                "reads": dict(step.reads),
-                "writes": dict(step.writes),
-                "outputs": [
-                    {"name": output.name, "transforms": [asdict(each) for each in output.transforms]}
-                    for output in step.outputs
-                ],
-                **_more(step),
-            }
-            for step in self._steps.values()
-        ]
-        return {"texts": list(texts), "steps": steps}
-
-    @classmethod
-    def loaded(cls, dumped: Mapping[str, Any]) -> Self:
-        """The graph that `dumped` was made of."""
-        texts = dumped["texts"]
-        return cls(
-            Step(
-                step["id"],
-                step["name"],
-                step["chat"],
-                {name: texts[index] for name, index in step["given"].items()},
-                step["reads"],
-                step["writes"],
-                tuple(
-                    Output(output["name"], tuple(Transform(**each) for each in output["transforms"]))
-                    for output in step["outputs"]
-                ),
-                **{name: _READ_MORE.get(name, _same)(step[name]) for name in _MORE if name in step},
-            )
-            for step in dumped["steps"]
-        )
-
     def _take(self, step: Step) -> None:
         self._steps[step.id] = step
         for name, variable in step.writes.items():
@@ -300,21 +259,21 @@ class _Derived:
             depth[step] = max((depth[each] + 1 for each in before[step]), default=0)
 
 
-_MORE = {each.name: each.default for each in fields(Step)[7:]}
-"""The fields that steps of declared workflows have besides, with their defaults."""
-_READ_MORE: Mapping[str, Callable[[Any], Any]] = {
-    "after": tuple,
-    "waits": tuple,
-    "condition": lambda kept: None if kept is None else tuple(kept),
-}
+_STEP = TypeAdapter(Step)
+_DEFAULTS = {each.name: each.default for each in fields(Step)}
 
 
-def _same(kept: Any) -> Any:
-    return kept
+def dumped(step: Step) -> dict[str, Any]:
+    """A step as JSON values, without what says nothing."""
+    kept = {name: getattr(step, name) for name in _DEFAULTS}
+    kept["outputs"] = [asdict(output) for output in step.outputs]
+    return {name: value for name, value in kept.items() if value != _DEFAULTS[name]}
 
 
-def _more(step: Step) -> dict[str, Any]:
-    """Those of `_MORE` that say something, as JSON values."""
-    said = {name: getattr(step, name) for name in _MORE}
-    kept = {name: value for name, value in said.items() if name != "what" and value != _MORE[name]}
-    return {**kept, "what": dict(step.what)} if step.what else kept
+def loaded(kept: Mapping[str, Any]) -> Step:
+    """The step that `dumped` was made of. Raises ValueError for anything else."""
+    if "texts" in kept:
+        # As version 0.1.0 stored it: a graph of one step, whose texts stood apart.
+        (kept,), texts = kept["steps"], kept["texts"]
+        kept = {**kept, "given": {name: texts[index] for name, index in kept["given"].items()}}
+    return _STEP.validate_python(kept)

@@ -60,7 +60,7 @@ NO_PLAN = StepPlan()
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One change that a pass made."""
+    """One change that a pass made, or why it made none."""
 
     by: Pass
     step: str
@@ -214,6 +214,8 @@ class _Flow:
         """(whether it starts on items of a chat, whether it follows pieces, of how many items its own are)."""
         source = self._definition.steps.get(spec.over[0]) if spec.over else None
         stage = self._batch(spec) if "stages" in self._passes else None
+        if source is not None and source.splits is not None and "decoding" in self._passes:
+            self._say_why_not(spec, source)
         if source is not None and _takes_pieces(spec):
             if "decoding" in self._passes and hands_on_items(self._definition, source):
                 self._early.add(spec.name)
@@ -234,6 +236,16 @@ class _Flow:
         what = f"{self._head(spec)} goes in pieces of {stage}, the effective batch of {spec.component}"
         self._note("stages", spec, what, self._head(spec))
         return False, False, stage
+
+    def _say_why_not(self, spec: StepSpec, source: StepSpec) -> None:
+        """What goes over a list waits for the whole of it, although the chat could hand items on."""
+        waits = f"{self._head(spec)} waits for all of {source.name}"
+        if spec.acts:
+            self._note("decoding", spec, f"{waits}: it changes something")
+        elif spec.kind == "fold":
+            self._note("decoding", spec, f"{waits}: each turn reads the one before")
+        elif source.on_error is not None and _takes_pieces(spec):
+            self._note("decoding", spec, f"{waits}: with on_error that may be asked for again")
 
     def _follows(self, spec: StepSpec, source: StepSpec, stage: int | None) -> bool:
         """Whether it takes pieces as they are there; of a `map` in batches of its own, which have to be known."""

@@ -89,13 +89,6 @@ class Filled:
     without the starts and ends of messages."""
 
 
-def _texts(content: object) -> list[str]:
-    """The texts of a content's parts."""
-    parts = content if isinstance(content, list) else ()
-    texts = (part.get("text") for part in parts if isinstance(part, Mapping) and part.get("type") == "text")
-    return [text for text in texts if isinstance(text, str)]
-
-
 def names_in(messages: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """The names in the messages' texts, each once, in order. Raises WorkflowError naming the message."""
     names: dict[str, None] = {}

@@ -14,7 +14,7 @@ from tests.workflows.bodies import LIMITS
 from tests.workflows.graphs import graph, graphs, ids, step
 from workflows.criteria import Criteria
 from workflows.errors import WorkflowError
-from workflows.graph import Graph
+from workflows.graph import Graph, dumped, loaded
 from workflows.names import is_id
 from workflows.submitted import build, read_run, read_step, steps_of
 
@@ -103,9 +103,8 @@ def test_a_run_is_built_with_ids() -> None:
     assert (first.given, first.reads) == ({"task": "T"}, {"a": built.variables["a"], "old": "var_1"})
     assert (first.name, second.name) == ("b", "a") and second.outputs[1].transforms
     assert built.gets == {built.variables["b"]: Criteria.TTFT}
-    dumped = built.graph.dumped()
-    assert dumped["texts"] == ["T"]
-    assert dict(Graph.loaded(json.loads(json.dumps(dumped))).steps) == dict(built.graph.steps)
+    for each in built.graph.steps.values():
+        assert loaded(json.loads(json.dumps(dumped(each)))) == each
 
 
 def test_a_call_that_waits_is_a_step_without_variables_of_its_own() -> None:
@@ -164,7 +163,9 @@ def test_orders_conditions_and_items_are_edges_too() -> None:
     graph_ = Graph([first, second, third])
     assert graph_.before("s-c") == {"s-a", "s-b"} and graph_.after("s-b") == {"s-c"}
     assert graph_.early("s-b") == ("s-c",) and graph_.depth("s-c") == 2
-    assert Graph.loaded(json.loads(json.dumps(graph_.dumped()))).steps == graph_.steps
+    assert loaded(json.loads(json.dumps(dumped(third)))) == third
+    plain = {"id": "a", "name": "a", "chat": {}, "given": {"b": 0}, "reads": {}, "writes": {}, "outputs": []}
+    assert loaded({"texts": ["T"], "steps": [plain]}).given == {"b": "T"}, "as 0.1.0 stored it"
     with pytest.raises(WorkflowError):
         Graph([replace(step("x"), waits=("y",)), replace(step("y"), after=("x",))])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -107,30 +108,29 @@ def test_a_tool_that_changes_something_stands_in_its_place_of_a_chain(applied: t
     assert _plans(definition(*steps), *applied)["tell"].after == ()
 
 
-def test_a_list_that_may_be_asked_for_again_is_not_handed_on() -> None:
-    for on_error, early in ((None, True), (OnError(retry=1), False)):
-        splitting = _chat("l", "question", splits=Splits("lines"), on_error=on_error)
-        told = StepSpec("told", "map", ("l",), chat_messages("{{item}}"), model="m")
-        planned_so = planned(definition(splitting, told), CERTAIN)
-        assert planned_so.plans["told"].early_items is early and bool(planned_so.notes) is early
-
-
-@pytest.mark.slow
-@given(definitions(), passes)
-def test_what_a_run_may_do_is_the_same_with_any_passes(made: Definition, applied: set[str]) -> None:
-    without, plans = _plans(made), _plans(made, *applied)
-    for name, step in made.steps.items():
-        plan = plans[name]
-        assert plan.after == without[name].after
-        assert set(plan.order) <= set(without[name].order)
-        if step.tool and step.effects:
-            assert not plan.early_items and not plan.follows
-        if plan.early_items:
-            assert made.steps[step.over[0]].splits is not None and "decoding" in applied
-        if plan.follows:
-            source = made.steps[step.over[0]]
-            assert source.kind in ("map", "search", "embed"), "whose pieces are values of their own"
-            assert source.kind != "search" or step.kind == "rerank", "hits are joined first, but for scores"
+@pytest.mark.parametrize(
+    ("on_error", "more", "early", "said"),
+    [
+        (None, {}, True, "l hands each item on to told while it is being written"),
+        (
+            OnError(retry=1),
+            {},
+            False,
+            "told waits for all of l: with on_error that may be asked for again",
+        ),
+        (None, {"effects": True}, False, "told waits for all of l: it changes something"),
+        (None, {"kind": "fold"}, False, "told waits for all of l: each turn reads the one before"),
+    ],
+)
+def test_items_are_handed_on_or_the_plan_says_why_not(
+    on_error: OnError | None, more: dict[str, Any], early: bool, said: str
+) -> None:
+    splitting = _chat("l", "question", splits=Splits("lines"), on_error=on_error)
+    messages = () if "effects" in more else chat_messages("{{item}}")
+    told = replace(StepSpec("told", "map", ("l",), messages, model="m"), **more)
+    found = planned(definition(splitting, told), CERTAIN)
+    assert found.plans["told"].early_items is early
+    assert [note.what for note in found.notes] == [said]
 
 
 def test_a_list_known_to_fit_one_batch_is_not_cut() -> None:

@@ -268,7 +268,6 @@ def test_a_call_of_a_workflow_hands_on_how_its_answer_is_to_be() -> None:
 @pytest.mark.parametrize(
     ("more", "param", "code"),
     [
-        ({"tools": [{"type": "function"}]}, "tools", "unsupported_field"),
         ({"functions": [{}]}, "functions", "unsupported_field"),
         ({"n": 2}, "n", "unsupported_field"),
         ({"logprobs": True}, "logprobs", "unsupported_field"),

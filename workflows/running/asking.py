@@ -114,7 +114,7 @@ class StepAsker:
             return None
         self._note(run, step, chat, answer)
         flow = run.flow
-        if flow is None or step.of != flow.definition.output or "tools" not in flow.fields:
+        if step.of != flow.definition.output or "tools" not in flow.fields:
             answer.calls = []
         for variable in step.writes.values():
             run.cells[variable].calls = answer.calls
@@ -160,7 +160,7 @@ class StepAsker:
         if fault:
             told = f"Your last answer could not be read: {fault} Answer once more, in the form that is asked for."
             fields["messages"] = [*fields["messages"], {"role": "user", "content": told}]
-        if run.flow is not None and step.of == run.flow.definition.output:
+        if step.of == run.flow.definition.output:
             given = dict(run.flow.fields)
             called = given.pop("messages", [])
             fields = {**_left_open(given, fields), **fields, "messages": [*fields["messages"], *called]}
@@ -185,7 +185,7 @@ class StepAsker:
         return placed
 
     def _objective(self, run: LiveRun, step: Step) -> Objective:
-        if run.flow is not None:
+        if run.flow.declared:
             return self.flowing.of(run, step)
         return self._objectives(run).of(step.id)
 
@@ -288,7 +288,7 @@ def _read_along(run: LiveRun) -> bool:
     background are known, and items of a list in a workflow are worked on as they come.
     """
     wanted = Criteria.TTFT in run.progress.gets.values()
-    return run.row.background or run.flow is not None or bool(run.watchers) or wanted
+    return run.row.background or run.flow.declared or bool(run.watchers) or wanted
 
 
 def _streams(step: Step) -> bool:

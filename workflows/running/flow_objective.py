@@ -32,7 +32,6 @@ class FlowObjectives:
 
     def begun(self, run: LiveRun) -> None:
         """A run is carried out here from now on."""
-        assert run.flow is not None
         left = run.flow.work = WorkLeft()
         specs = run.flow.definition.steps
         for spec in specs.values():
@@ -44,7 +43,6 @@ class FlowObjectives:
 
     def came(self, run: LiveRun, steps: Iterable[Step]) -> None:
         """Steps that the run grew by."""
-        assert run.flow is not None
         left = run.flow.work
         for step in steps:
             if step.primitive == "chat" and run.progress.steps[step.id] in _OPEN:
@@ -55,12 +53,10 @@ class FlowObjectives:
 
     def ended(self, run: LiveRun, step: StepId) -> None:
         """A step ended, however."""
-        assert run.flow is not None
         run.flow.work.total -= run.flow.work.steps.pop(step, 0.0)
 
     def of(self, run: LiveRun, step: Step) -> Objective:
         """The objective of a chat step that has not ended."""
-        assert run.flow is not None
         flow = run.flow
         criteria = run.progress.gets.get(flow.output, Criteria.LATENCY)
         rank, group = Rank.LATENCY, ""

@@ -43,7 +43,7 @@ class Flows:
 
     def __init__(
         self,
-        means: Means,
+        means: Means | None,
         knobs: RunKnobs,
         asker: StepAsker,
         applied: Callable[[LiveRun, Changes], None],
@@ -54,10 +54,11 @@ class Flows:
         self._asker = asker
         self._applied = applied
         self._stop = stop
-        self._primitives = Primitives(means, knobs, asker)
+        self._primitives = None if means is None else Primitives(means, knobs, asker)
 
     async def planned(self, new: NewWorkflow) -> Mapping[str, StepPlan]:
         """How its steps are carried out: on a thread where there are many, which takes up to a second of CPU."""
+        assert self._means is not None
         profile = self._means.profile()
         counts = {name: len(value) for name, value in new.inputs.items() if isinstance(value, list)}
         effort = len(new.definition.steps) * _EFFORT_BYTES
@@ -81,7 +82,7 @@ class Flows:
             idempotency_hash=new.idempotency_hash,
             size_bytes=new.size_bytes,
             id=id,
-            flow=Flow(new.definition, plans, new.inputs, new.fields, unfolding, new.caller, added.values),
+            flow=Flow(new.definition, plans, new.inputs, new.fields, unfolding, added.values),
             added=added,
         )
 
@@ -89,7 +90,6 @@ class Flows:
 
     def grown(self, run: LiveRun, changes: Changes) -> Changes:
         """An event's changes, with everything that follows from the values that it brought."""
-        assert run.flow is not None
         try:
             come = list(changes.variables.values())
             for each in come:
@@ -115,13 +115,12 @@ class Flows:
 
     def _take_up(self, run: LiveRun, added: Added) -> Changes:
         """Take up what a run grows by: its rows are written with the next change. Raises TooManySteps."""
-        assert run.flow is not None
         if len(run.graph.steps) + len(added.steps) > self._knobs.max_steps:
             raise TooManySteps
         changes = run.progress.grow(added)
         new = [step.id for step in added.steps]
         run.grew(new)
-        run.callers |= dict.fromkeys(new, run.flow.caller)
+        run.callers |= dict.fromkeys(new, next(iter(run.callers.values())))
         self._asker.flowing.came(run, added.steps)
         for id, _ in added.reads:
             run.learned(id)
@@ -129,12 +128,11 @@ class Flows:
 
     def began(self, run: LiveRun) -> None:
         """Its inputs are known."""
-        assert run.flow is not None
-        self._asker.flowing.begun(run)
+        if run.flow.declared:
+            self._asker.flowing.begun(run)
 
     def ended(self, run: LiveRun) -> None:
         """It is over, or another process carries it on."""
-        assert run.flow is not None
         run.progress.let_go()
         run.flow.indexes.clear()
         run.flow.scores.clear()
@@ -145,6 +143,7 @@ class Flows:
         """What follows from a step whose start was noted. Raises nothing but CancelledError."""
         step = run.graph.steps[id]
         if step.primitive != CHAT:
+            assert self._primitives is not None
             return await self._primitives.carry_out(run, id, kept)
         if (splits := splits_of(step)) is None:
             return await self._asker.ask(run, id, kept, partial(said, run, id))
@@ -163,7 +162,7 @@ class Flows:
 
     def _item(self, run: LiveRun, step: StepId, index: int, text: str) -> None:
         """An item of a list came, which is not whole."""
-        if run.flow is None or not run.goes_on:
+        if not run.goes_on:
             return
         try:
             changes = self._take_up(run, run.flow.unfolding.item(step, index, text))
@@ -200,7 +199,6 @@ def _counted(run: LiveRun, step: Step, changes: Changes) -> Changes:
 
 def _feeds_items(run: LiveRun, name: str) -> bool:
     """Whether a step starts on the items of this one."""
-    assert run.flow is not None
     flow = run.flow
     return any(
         flow.plans[spec.name].early_items and name in spec.over for spec in flow.definition.steps.values()

@@ -22,7 +22,7 @@ from store.workflows.records import (
     StepProgress,
     VariableEnd,
 )
-from workflows.graph import Graph, Step
+from workflows.graph import Graph, Step, dumped
 from workflows.names import StepId, VariableId
 from workflows.objective import Objectives
 from workflows.progress import Changes, Progress, RunState, VariableState
@@ -93,8 +93,7 @@ class LiveRun:
     """Steps whose client's request ended with the process that it came to."""
     tasks: dict[StepId, asyncio.Task[None]] = field(default_factory=dict)
     spent: Spent = field(default_factory=Spent)
-    flow: Flow | None = None
-    """Of a workflow: by what it grows. None where its steps came from the client."""
+    flow: Flow = field(default_factory=Flow.of_calls)
     timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
     """`over` ends it when its time is over, `waits` looks whether it waits in vain."""
     moved_at_s: float = 0.0
@@ -246,7 +245,6 @@ class LiveRun:
     @property
     def output(self) -> VariableId:
         """The variable of a workflow's output."""
-        assert self.flow is not None
         return self.flow.output
 
     @property
@@ -288,7 +286,7 @@ def kept_step(
 
 def body_of(step: Step, caller: Mapping[str, Any], attached: bool) -> bytes:
     """What another process needs to ask a step. Integers beyond 64 bits are told as JSON numbers."""
-    whole = {"step": Graph([step]).dumped(), "caller": caller, "attached": attached}
+    whole = {"step": dumped(step), "caller": caller, "attached": attached}
     try:
         return orjson.dumps(whole)
     except TypeError:

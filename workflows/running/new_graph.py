@@ -33,7 +33,6 @@ class NewGraph:
     """Of the request that it came with."""
     id: RunId = ""
     """New unless given."""
-    flow: Flow | None = None
-    """Of a workflow."""
+    flow: Flow = field(default_factory=Flow.of_calls)
     added: Added | None = None
     """Of a workflow: what it begins with. `steps` are its first steps."""

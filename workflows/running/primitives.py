@@ -165,7 +165,6 @@ class Primitives:
     async def _rerank(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
         texts, by = compute.texts(step, held), held[step.what["by"]]
         assert isinstance(by, str)
-        assert run.flow is not None
         rerank, name = self._means.components.rerank, _component(step)
         known = run.flow.scores.setdefault(step.of, {})
         return compute.scores(await scored(known, texts, lambda new: rerank(name, by, new, work)))
@@ -184,13 +183,11 @@ class Primitives:
         return self._collection(run, step, str(collection)) if collection else self._index(run, step.of)
 
     def _index(self, run: LiveRun, of: str) -> RunIndex:
-        assert run.flow is not None
         if of not in run.flow.indexes:
             run.flow.indexes[of] = self._means.indexes.of_run(run.id)
         return run.flow.indexes[of]
 
     def _collection(self, run: LiveRun, step: Step, name: str) -> RunIndex:
-        assert run.flow is not None
         if run.no_store and step.primitive != "search":
             raise WorkflowError(
                 f"The collection '{name}' keeps texts, and nothing of this request may be stored (no-store).",
@@ -200,7 +197,7 @@ class Primitives:
             run.tenant,
             scoped(run.row.end_user, name),
             embedder=_component(step),
-            contributor=run.flow.caller.contributor,
+            contributor=run.callers[step.id].contributor,
             source=f"{run.id}:{step.of}",
         )
 

@@ -24,7 +24,7 @@ from store.workflows.records import (
     WholeRun,
 )
 from workflows.criteria import Criteria
-from workflows.graph import Graph
+from workflows.graph import Graph, loaded
 from workflows.graph import Step as Plan
 from workflows.names import StepId, VariableId
 from workflows.progress import Progress, StepState
@@ -75,13 +75,13 @@ def restored(
     values |= {id: c.value for id, c in outside.items() if c.state == "ready" and c.value is not None}
     failures = {id: why(v.failure) for id, v in known.items() if v.state in ("failed", "cancelled")}
     failures |= {id: c.failure or why(None) for id, c in outside.items() if c.ended and id not in values}
-    flow: Flow | None = None
+    flow = Flow.of_calls()
     left: set[StepId] = set()
     if row.workflow:
-        flow = Flow.read(row.id, caller_of(row.tenant, row.context["caller"]), row.context, max_items)
+        flow = Flow.read(row.id, row.context, max_items)
         graph = flow.unfolding.replay(values).graph()
         values |= flow.given
-        callers = dict.fromkeys(graph.steps, flow.caller)
+        callers = dict.fromkeys(graph.steps, caller_of(row.tenant, row.context["caller"]))
     else:
         graph, callers, left = _submitted(whole, caller_of)
     progress = Progress(
@@ -113,7 +113,7 @@ def _submitted(whole: WholeRun, caller_of: ReadCaller) -> tuple[Graph, dict[Step
             continue
         try:
             kept: Mapping[str, Any] = orjson.loads(step.plan.body)
-            (plan,) = Graph.loaded(kept["step"]).steps.values()
+            plan = loaded(kept["step"])
             callers[plan.id] = caller_of(whole.run.tenant, kept["caller"])
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
             log.error("run_step_unreadable", run=step.run_id, step=step.plan.id, error=type(error).__name__)

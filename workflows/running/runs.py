@@ -12,7 +12,7 @@ import os
 import secrets
 import time
 import weakref
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -123,9 +123,7 @@ class Runs:
         self._closing = False
         self._metrics = metrics
         self._asker = StepAsker(door, knobs)
-        self._flows: Flows | None = None
-        if means is not None:
-            self._flows = Flows(means, knobs, self._asker, self.apply, self._stop)
+        self._flows = Flows(means, knobs, self._asker, self.apply, self._stop)
         self._move = move
         self._moved: dict[str, LiveRun] = {}
         """Runs whose objectives have changed since waiting steps were last placed anew."""
@@ -216,7 +214,7 @@ class Runs:
             raise
 
     def _check_priced(self, new: NewGraph) -> None:
-        declared = new.flow.definition.steps.values() if new.flow is not None else ()
+        declared = new.flow.definition.steps.values()
         models = {each.model for each in declared} | {str(step.chat.get("model") or "") for step in new.steps}
         for model in sorted(filter(None, models)):
             for engine, price in self.door.prices(model).items():
@@ -234,7 +232,7 @@ class Runs:
     async def _begin(self, new: NewGraph) -> LiveRun | Begun:
         caller, now, flow = new.caller, self.now(), new.flow
         graph = Graph(() if new.added is not None else new.steps)
-        outside = {} if flow is not None else await self._outside(caller, graph, new.steps)
+        outside = await self._outside(caller, graph, new.steps, flow.given)
         if any(cell.private for cell in outside.values()):
             caller = caller.stored_nowhere()
         row = NewRun(
@@ -249,11 +247,11 @@ class Runs:
             gets={id: str(criteria) for id, criteria in new.gets.items() if id.startswith("var_")},
             budget=new.budget,
             keep_values_s=self.knobs.keep_values_s,
-            context={} if flow is None or caller.no_store else flow.context(),
+            context={} if caller.no_store else flow.context(caller),
             idempotency_key=new.idempotency_key,
             idempotency_hash=new.idempotency_hash,
-            workflow="" if flow is None else flow.definition.name,
-            version="" if flow is None else flow.definition.version,
+            workflow=flow.definition.name,
+            version=flow.definition.version,
             end_user=caller.end_user,
         )
         known = {id: cell for id, cell in outside.items() if cell.ended}
@@ -266,11 +264,11 @@ class Runs:
         )
         run = LiveRun(row, progress, flow=flow)
         rows = await off_loop(new.size_bytes, _rows, new, caller, run.no_store)
-        variables = variables_of(new.steps, "" if flow is not None else run.app, row.end_user)
+        variables = variables_of(new.steps, "" if flow.declared else run.app, row.end_user)
         begun = await done(self.store.begin(self.claim, row, rows, variables, self._limits))
         if begun.repeated:
             return begun
-        if run.app and flow is None:
+        if run.app and not flow.declared:
             self._open[run.tenant, run.app] = run
         changes = progress.begin() if new.added is None else progress.grow(new.added)
         self._take_up(run, new.steps, caller, outside, new.attached)
@@ -288,8 +286,7 @@ class Runs:
         self._limit_wait(run)
         if run.row.budget.seconds is not None:
             self.limit_time(run, run.row.created_at_s + run.row.budget.seconds - self.now())
-        if self._flows is not None and run.flow is not None:
-            self._flows.began(run)
+        self._flows.began(run)
 
     def cells_of(self, row: NewRun | Run) -> Callable[[VariableId, str], Cell]:
         """What makes the cells of a run's variables, for `Progress`."""
@@ -310,7 +307,6 @@ class Runs:
 
     async def begin_workflow(self, new: NewWorkflow) -> LiveRun | Begun:
         """Keep a run of a workflow and carry it out; see NewWorkflow for what it raises and how the run is read."""
-        assert self._flows is not None
         plans = await self._flows.planned(new)
         return await self.begin(self._flows.graph_of(new, plans))
 
@@ -435,13 +431,16 @@ class Runs:
         else:
             self.apply(run, run.progress.lost(cell.id, _why_not(ended)))
 
-    async def _outside(self, caller: Caller, graph: Graph, steps: tuple[Step, ...]) -> dict[VariableId, Cell]:
-        """The variables that the steps read and no step of the graph writes. Raises KeyError for one that is not there."""
+    async def _outside(
+        self, caller: Caller, graph: Graph, steps: tuple[Step, ...], given: Container[VariableId] = ()
+    ) -> dict[VariableId, Cell]:
+        """The variables that the steps read, none of the graph writes and nobody gave. Raises KeyError for one that is not
+        there."""
         made = {id for step in steps for id in step.writes.values()}
         wanted = {id for step in steps for id in step.reads.values()} - made
         found = {}
         for id in wanted:
-            if graph.producer(id) is None:
+            if graph.producer(id) is None and id not in given:
                 cell = await self.find(caller.tenant, id, caller.end_user)
                 if cell is None:
                     raise KeyError(id)
@@ -559,8 +558,7 @@ class Runs:
         """Nothing waits for its time any more, or needs its vectors."""
         for timer in run.timers.values():
             timer.cancel()
-        if self._flows is not None and run.flow is not None:
-            self._flows.ended(run)
+        self._flows.ended(run)
 
     def _here(self, tenant: str, id: str) -> LiveRun | None:
         """The tenant's run of that id, if it is carried out here."""
@@ -639,8 +637,7 @@ class Runs:
 
     def apply(self, run: LiveRun, changes: Changes) -> None:
         """Carry out what an event brought about."""
-        if run.flow is not None and self._flows is not None:
-            changes = self._flows.grown(run, changes)
+        changes = self._flows.grown(run, changes)
         run.moved_at_s = self.now()
         run.told(id for id in changes.variables if id in run.cells)
         for step, step_state in changes.steps.items():
@@ -726,10 +723,7 @@ class Runs:
         return None
 
     async def _carry_out(self, run: LiveRun, step: StepId) -> None:
-        if self._flows is not None and run.flow is not None:
-            changes = await self._flows.carry_out(run, step, self._saving.all_kept, self._said)
-        else:
-            changes = await self._asker.ask(run, step, self._saving.all_kept, partial(self._said, run, step))
+        changes = await self._flows.carry_out(run, step, self._saving.all_kept, self._said)
         if run.goes_on:
             self.apply(run, changes)
             if (refusal := self._over_budget(run)) is not None and run.ended is None:
@@ -781,7 +775,7 @@ class Runs:
 
     def _end(self, run: LiveRun, state: RunState) -> None:
         run.ended, run.ended_at_s = state, self.now()
-        if run.flow is not None and (why_failed := run.progress.why()) is not None:
+        if run.flow.declared and (why_failed := run.progress.why()) is not None:
             run.failure = run.failure or stored_failure(why_failed)
         self._metrics.live(-1)
         self._is_over(run)
@@ -893,7 +887,7 @@ def _why_not(cell: Cell) -> WhyFailed:
 
 
 def _rows(new: NewGraph, caller: Caller, no_store: bool) -> list[NewStep]:
-    if new.flow is not None:
+    if new.flow.declared:
         rows = [row_of(step) for step in new.steps]
     else:
         kept = {} if no_store else caller.kept()

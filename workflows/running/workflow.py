@@ -1,4 +1,4 @@
-"""Runs of workflows: a run whose steps are of more kinds than chat calls, and which grows as values come."""
+"""What a run goes by: a workflow, by which it grows as values come; or nothing but the calls that it is made of."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class WorkLeft:
 
 @dataclass(slots=True)
 class Flow:
-    """By what the run of a workflow grows, and what it has beside values. For the event loop's thread only."""
+    """By what a run grows, and what it has beside values. For the event loop's thread only."""
 
     definition: Definition
     plans: Mapping[str, StepPlan]
@@ -70,8 +70,6 @@ class Flow:
     inputs: Mapping[str, Value]
     fields: Mapping[str, Any]
     unfolding: Unfolding
-    caller: Caller
-    """In whose name all its steps are asked."""
     given: Mapping[VariableId, Value]
     """Values that are known from the beginning: of its inputs."""
     indexes: dict[str, RunIndex] = field(default_factory=dict)
@@ -91,24 +89,37 @@ class Flow:
         """The variable of its output step."""
         return self.unfolding.output
 
-    def context(self) -> dict[str, Any]:
-        """As JSON values: what another process needs to carry it on."""
+    @property
+    def declared(self) -> bool:
+        """Whether it is a workflow's; else clients add steps to it, and it grows by nothing else."""
+        return bool(self.definition.name)
+
+    def context(self, caller: Caller) -> dict[str, Any]:
+        """As JSON values: what another process needs to carry it on, in the name of its caller."""
+        if not self.declared:
+            return {}
         return {
             "definition": definition.dumped(self.definition),
             "plans": plan.dumped(self.plans),
             "inputs": dict(self.inputs),
             "fields": dict(self.fields),
-            "caller": self.caller.kept(),
+            "caller": caller.kept(),
         }
 
     @classmethod
-    def read(cls, run_id: str, caller: Caller, context: Mapping[str, Any], max_items: int) -> Flow:
-        """Of what `context` gave, in the name of its caller."""
+    def read(cls, run_id: str, context: Mapping[str, Any], max_items: int) -> Flow:
+        """Of what `context` gave."""
         declared, plans = definition.loaded(context["definition"]), plan.loaded(context["plans"])
         inputs = context["inputs"]
         unfolding = Unfolding(run_id, declared, plans, inputs, max_items=max_items)
         given = {unfolding.variable(name): value for name, value in inputs.items()}
-        return cls(declared, plans, inputs, context["fields"], unfolding, caller, given)
+        return cls(declared, plans, inputs, context["fields"], unfolding, given)
+
+    @classmethod
+    def of_calls(cls) -> Flow:
+        """Of a run whose steps come from clients."""
+        nothing = definition.submitted(())
+        return cls(nothing, {}, {}, {}, Unfolding("", nothing, {}, {}), {})
 
 
 @dataclass(slots=True)

@@ -98,7 +98,7 @@ REFUSED = {
     ),
     "a stand-in that is none of its engines": (
         TWO + "models: {m: {engines: [large], stand_ins: [small]}}\n",
-        ["models.m.stand_ins names small", "one of models.m.engines: large"],
+        ["models.m: stand_ins names small", "one of its engines: large"],
     ),
     "an engine twice": (TWO + "models: {m: {engines: [large, large]}}\n", ["names an engine twice"]),
     "a name for a list": (TWO + "models: {m: {engines: large}}\n", ["models.m.engines is 'large'"]),

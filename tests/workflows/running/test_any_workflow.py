@@ -181,7 +181,6 @@ def over(run: LiveRun) -> bool:
 
 def reached(definition: Definition, run: LiveRun, name: str) -> tuple[str, Any]:
     """What a step of the definition came to: its state, and its value or the code of its failure."""
-    assert run.flow is not None
     cell = run.cells[run.flow.unfolding.variable(name)]
     if cell.state in ("ready", "skipped"):
         return _shown(definition, name, cell.state, cell.value)

@@ -167,7 +167,7 @@ async def test_a_tool_with_effects_that_was_cut_off_is_unknown_and_waits(how: An
         if how == "skip":
             assert run.failure is not None and run.failure.code == "output_skipped"
         if how == "value":
-            assert run.progress.values[run.flow.unfolding.variable("tell")] == "told"  # type: ignore[union-attr]
+            assert run.progress.values[run.flow.unfolding.variable("tell")] == "told"
 
 
 async def test_an_idempotent_tool_that_was_cut_off_is_asked_again_under_the_same_key() -> None:
@@ -205,7 +205,7 @@ async def test_no_effect_without_its_row() -> None:
         store.full = False
         await over(run)
         assert run.ended == "failed" and not world.effects
-        cell = run.cells[run.flow.unfolding.variable("tell")]  # type: ignore[union-attr]
+        cell = run.cells[run.flow.unfolding.variable("tell")]
         assert cell.failure is not None and cell.failure.code == "store_unavailable"
 
 
@@ -326,7 +326,7 @@ def test_wherever_its_process_ends_a_run_comes_to_the_same_end(
             for step in waiting:
                 assert await runs.resolve(TENANT, run.id, step, Resolution("retry"))
             await over(again)
-            cells = {name: again.cells[again.flow.unfolding.variable(name)] for name in declared.steps}  # type: ignore[union-attr]
+            cells = {name: again.cells[again.flow.unfolding.variable(name)] for name in declared.steps}
             assert str(again.ended) == whole.state
             assert {name: cell.value for name, cell in cells.items()} == whole.values
             failed = {name: c.failure.code for name, c in cells.items() if c.failure is not None}
@@ -369,5 +369,5 @@ async def test_scores_that_are_no_numbers_fail_their_step_and_say_so() -> None:
     async with flows_over(world) as runs:
         run = await begun(runs, doc_qa(), QUESTION)
         await over(run)
-        cell = run.cells[run.flow.unfolding.variable("top")]  # type: ignore[union-attr]
+        cell = run.cells[run.flow.unfolding.variable("top")]
         assert cell.failure is not None and "no finite number" in cell.failure.message

@@ -44,7 +44,7 @@ async def ended(world: World, declared: Definition, given: dict[str, Any], **mor
         run = await begun(runs, declared, given, **more)
         await over(run)
         assert not world.under_way.total(), "what nobody waits for is not asked"
-        cells = {name: run.cells[run.flow.unfolding.variable(name)] for name in declared.steps}  # type: ignore[union-attr]
+        cells = {name: run.cells[run.flow.unfolding.variable(name)] for name in declared.steps}
         assert all(cell.ended and cell.kept for cell in cells.values())
         failed = {name: cell.failure.code for name, cell in cells.items() if cell.failure is not None}
         return Ended(
