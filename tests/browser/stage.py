@@ -121,7 +121,7 @@ def config(folder: Path, hostile_url: str) -> dict[str, Any]:
         "replay": {
             "enabled": True,
             "cron": "0 0 29 2 *",
-            "advanced": {"min_in_flight": 1, "calm_s": 0.3},
+            "advanced": {"calm_s": 0.3},
         },
         "log": {"requests": False},
         "admin": {"port": 0},
@@ -214,9 +214,9 @@ def replayed(jobs: ReplayJobs) -> None:
     """A run with a plan, as the page of one shows it. Nothing is asked of an engine for it."""
     run_id = jobs.want("", ReplayBudget(usd=1.0), asked_by="admin").result(PATIENCE_S)
     jobs.begin(run_id).result(PATIENCE_S)
-    jobs.plan(
-        run_id, [NewStep("default", "distil", n, 0.4, 0.1, 0.2, 0.01, 300, 2.0) for n in (1, 2, 3)]
-    ).result(PATIENCE_S)
+    jobs.plan(run_id, [NewStep("default", "distil", n, 0.4, 0.2, 0.01, 300, 2.0) for n in (1, 2, 3)]).result(
+        PATIENCE_S
+    )
     jobs.finish(jobs.steps(run_id)[0].id, "done", "replaced", {"score": 1.5, "samples": 2}).result(PATIENCE_S)
     jobs.end(run_id, "stopped", "a person said so").result(PATIENCE_S)
 

@@ -68,7 +68,7 @@ def config() -> dict[str, Any]:
         "replay": {
             "enabled": True,
             "cron": "0 0 29 2 *",
-            "advanced": {"min_in_flight": 1, "calm_s": 0.3},
+            "advanced": {"calm_s": 0.3},
         },
     }
 

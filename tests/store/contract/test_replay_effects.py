@@ -11,7 +11,7 @@ from tests.store.rows import new_example, outcome_record, request_record
 def test_only_steps_that_changed_an_example_count(store: Store) -> None:
     jobs = store.jobs.replay
     assert isinstance(jobs.effects, ReplayEffects)
-    steps = [NewStep("t1", "distil", n, 0.5, 0.1, 0.25, 0.02, 100, 1.0) for n in (7, 8, 9)]
+    steps = [NewStep("t1", "distil", n, 0.5, 0.25, 0.02, 100, 1.0) for n in (7, 8, 9)]
     runs = [
         jobs.want("", ReplayBudget(), asked_by="admin", by_user="ann", steps=steps).result(30) for _ in "ab"
     ]
@@ -28,7 +28,7 @@ def test_only_steps_that_changed_an_example_count(store: Store) -> None:
 def test_an_example_that_a_run_wrote_counts_with_the_one_that_it_is_a_variation_of(store: Store) -> None:
     bank, jobs = store.examples, store.jobs.replay
     parent = bank.add(new_example(1)).result()
-    steps = [NewStep("a1", "expand", id, 0.5, 0.1, 0.25, 0.02, 100, 1.0) for id in (parent.id, parent.id)]
+    steps = [NewStep("a1", "expand", id, 0.5, 0.25, 0.02, 100, 1.0) for id in (parent.id, parent.id)]
     run_id, other = (jobs.want("", ReplayBudget(), asked_by="admin", steps=steps).result(30) for _ in "ab")
     for number, id in ((2, run_id), (3, other)):
         bank.versions.add_variations(

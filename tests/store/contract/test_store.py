@@ -54,7 +54,7 @@ def fill(store: Store, tenant: str, number: int, who: str = "k/ann") -> None:
     store.examples.imports.advance("f" * 64, tenant, 5)
     store.jobs.operator_asks.note(OperatorAsk(1.0, "op", tenant, request, "large", False, 0.5, 1, 1, 1.0))
     run = store.jobs.replay.want(tenant, ReplayBudget(), asked_by="command").result(30)
-    step = NewStep(tenant, "distil", 1, 0.5, 0.25, 0.125, 0.01, 100, 2.0)
+    step = NewStep(tenant, "distil", 1, 0.5, 0.125, 0.01, 100, 2.0)
     store.jobs.replay.plan(run, [step]).result(30)
 
 
