@@ -10,7 +10,6 @@ import os
 import queue
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -37,6 +36,8 @@ class LineWriter:
         self.dropped = 0
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
+        self._closing = threading.Event()
+        """What is queued is written at once."""
 
     def write(self, line: Line) -> None:
         """Queue one line. Never blocks."""
@@ -51,13 +52,16 @@ class LineWriter:
         """Write what is queued and end the thread."""
         thread, self._thread = self._thread, None
         if thread is not None:
+            self._closing.set()
             self._lines.put(None)
             thread.join(timeout=5)
+            self._closing.clear()
 
     def reset(self) -> None:
         """Forget the thread and what it had queued: in a forked child neither is there any more."""
         self._lines = queue.SimpleQueue()
         self._lock = threading.Lock()
+        self._closing = threading.Event()
         self._thread = None
 
     def _start(self) -> None:
@@ -70,7 +74,7 @@ class LineWriter:
         open_ = True
         while open_:
             batch = [self._lines.get()]
-            time.sleep(_FLUSH_EVERY_S)
+            self._closing.wait(_FLUSH_EVERY_S)
             while not self._lines.empty():
                 batch.append(self._lines.get_nowait())
             open_ = None not in batch

@@ -167,6 +167,8 @@ class Supervisor:
         self._calm = _Calm()
         self._pause_s = 0.0
         self._had_terminal = os.isatty(2)
+        self._wakes, self._wake = multiprocessing.Pipe(duplex=False)
+        """A signal's handler writes: what waits for children would wait on."""
 
     def run(self) -> int:
         """Supervise until SIGTERM or SIGINT. Returns the process's exit status."""
@@ -227,12 +229,14 @@ class Supervisor:
             signal.signal(signum, signal.SIG_DFL)
             os.kill(os.getpid(), signum)
         self._stopping = True
+        self._wake.send_bytes(b"")
 
     def _hang_up(self, signum: int, frame: FrameType | None) -> None:
         # A terminal that was closed sends the same signal as somebody who wants a reload.
         if self._had_terminal and not os.isatty(2):
             self._stopping = True
         self._hung_up = True
+        self._wake.send_bytes(b"")
 
     def _watch(self) -> int:
         while not self._stopping:
@@ -260,7 +264,9 @@ class Supervisor:
             return
         lines = [child.line for child in self._children.values() if child.line is not None]
         control = [self._control] if self._control is not None else []
-        wait([*(process.sentinel for process in self._children), *lines, *control], timeout=timeout_s)
+        sentinels = (process.sentinel for process in self._children)
+        if self._wakes in wait([*sentinels, *lines, *control, self._wakes], timeout=timeout_s):
+            self._wakes.recv_bytes()
         for child in self._children.values():
             child.hear()
 
