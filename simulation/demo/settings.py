@@ -199,7 +199,7 @@ def gateway_config(settings: DemoSettings, data_dir: Path) -> dict[str, Any]:
         "replay": {
             "enabled": settings.judges,
             "max_run_usd": REPLAY_USD,
-            "advanced": {"calm_s": 1, "samples": 2, "kv_plan": {"warm": False}},
+            "advanced": {"calm_s": 1, "kv_plan": {"warm": False}},
         },
         "feedback": {"advanced": {"per_minute": 100_000}},
         "log": {"requests": False},

@@ -89,7 +89,7 @@ def test_an_engine_that_is_down_is_found_tested_drained_and_restored(
         expect(fact(large, "Test")).to_contain_text(re.compile(r"passed.*by ann.*answer .*ms"))
         expect(large.locator(".head .badge")).to_have_text("drained")
         large.get_by_role("button", name="Restore").press("Enter")
-        expect(page.locator("main > .flash")).to_contain_text("large is restored")
+        expect(page.locator("main > .flash")).to_contain_text("large is resumed")
         expect(large.locator(".head .badge")).not_to_have_text("drained")
 
         def answers(number: int) -> str:

@@ -115,7 +115,7 @@ def test_an_engine_is_drained_after_a_question_and_restored(staged: Stage, as_ro
     expect(page.locator("main > .flash")).to_contain_text("small is drained")
     expect(card.get_by_role("button", name="Restore")).to_be_visible()
     card.get_by_role("button", name="Restore").click()
-    expect(page.locator("main > .flash")).to_contain_text("small is restored")
+    expect(page.locator("main > .flash")).to_contain_text("small is resumed")
 
 
 def test_a_form_from_another_site_changes_nothing(staged: Stage, as_role: OpenPage) -> None:

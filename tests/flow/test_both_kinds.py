@@ -33,7 +33,6 @@ COVERED = {
     ],
     "limits of heads": [
         "flow.test_hostile_connections:test_too_much_head_is_refused_in_openai_shape",
-        "flow.test_hostile_connections:test_the_header_limit_is_the_configured_one",
     ],
     "response splitting": [
         "gateway.test_plain:test_a_header_that_would_begin_another_one_closes_the_connection"

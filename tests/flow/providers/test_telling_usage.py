@@ -102,7 +102,7 @@ async def test_the_operator_says_that_it_is_never_asked(tmp_path: Path) -> None:
         assert (got.status, _asked(behind)) == (200, [False])
 
 
-async def test_a_step_of_a_run_is_asked_once_more_without_too(tmp_path: Path) -> None:
+async def test_a_step_that_nobody_reads_along_is_asked_whole(tmp_path: Path) -> None:
     async with _priced(tmp_path) as (gate, behind):
         _refuses(behind, *STRICT)
         for number in range(2):
@@ -110,4 +110,4 @@ async def test_a_step_of_a_run_is_asked_once_more_without_too(tmp_path: Path) ->
             step = {"model": "m", "messages": messages, "understudy": {"output": {"name": "said"}}}
             got = await gate.post("/runs", {"steps": [step]})
             assert got.status == 200 and got.json["steps"][0]["status"] == "done", got.body
-        assert _asked(behind) == [True, False, False]
+        assert _asked(behind) == [False, False], "a whole answer tells its usage by itself"
