@@ -51,13 +51,13 @@ quick: export PYTHONDONTWRITEBYTECODE :=
 quick: $(VENV)/installed     ## For a minute, the tests nearest to what differs from main; ROOM=router: those of a room
 	$(BIN)/python -m tests.quick $(ROOM)
 
-# Two workers more than the processors of a small machine, since many tests wait for processes; a thread per worker. Neighbouring
+# One worker more than the processors of a small machine, since many tests wait for processes; a thread per worker. Neighbouring
 # tests stay together, with what they share.
 test: export OMP_NUM_THREADS := 1
 # Tests start hundreds of processes: without kept bytecode each of them compiles all it imports.
 test: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/installed      ## The whole test suite (the slow ones apart)
-	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not slow and not train and not gpu and not vllm"
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not train and not gpu and not vllm"
 
 test-train: $(VENV)/installed ## The tests of training: of the tiny models; installs torch into the environment
 	$(PIP) --quiet install "torch>=2.8,<3"
