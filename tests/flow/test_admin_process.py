@@ -114,7 +114,8 @@ def test_the_first_password_is_shown_once_on_the_terminal(tmp_path_factory: pyte
     assert password and "operator" in said
     again = on_terminal(path, until="serving the admin pages at ")
     assert "password" not in again
-    assert ran("admin", "users", "--data", str(folder / "data"))[1].split()[:2] == ["operator", "operator"]
+    users = ran("admin", "users", "--data", str(folder / "data"))[1].splitlines()
+    assert users[1].split()[:2] == ["operator", "operator"]
 
 
 def on_terminal(path: str, until: str) -> str:
