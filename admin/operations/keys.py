@@ -11,11 +11,10 @@ from admin.operations.operation import By, Given, Outcome, operation
 from admin.operations.people import (
     OneKey,
     Paging,
-    changed,
+    edited,
     listed,
     refusals,
     refuse_if_changed,
-    unless_changed,
 )
 from admin.roles import Role
 from admin.sources import Sources
@@ -89,9 +88,7 @@ def create_key(sources: Sources, by: By, given: Given) -> Outcome:
 def _edited(change: Any, sources: Sources, by: By, given: Given) -> Outcome:
     """Change a key's terms; `change` is `patched` or `replaced`."""
     fields = {name: value for name, value in given.items() if name != "id"}
-    with refusals():
-        edited = sources.store.keys.edit(given["id"], unless_changed(by, lambda key: change(key, fields)))
-    return changed(*edited)
+    return edited(sources.store.keys.edit, given["id"], by, lambda key: change(key, fields))
 
 
 @operation("keys/edit", input=KeyFields, arguments=("id",))

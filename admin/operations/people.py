@@ -86,6 +86,17 @@ def changed(before: Key | Tenant, after: Key | Tenant) -> Outcome:
     return Outcome(said if detail else "It was so already.", after.id, detail, described(after))
 
 
+def edited(
+    edit: Callable[[str, Callable[[Record], Record]], tuple[Record, Record]],
+    named: str,
+    by: By,
+    change: Callable[[Record], Record],
+) -> Outcome:
+    """Have a store change the record of this name. Raises ActionFailed, NotThere."""
+    with refusals():
+        return changed(*edit(named, unless_changed(by, change)))
+
+
 def listed(rows: list[Mapping[str, Any]], more: str | None) -> Outcome:
     """The outcome of a list. `more`: the `after` of the next page; None on the last."""
     return Outcome("", value={"data": rows, "next": more})

@@ -9,10 +9,10 @@ from admin.operations.people import (
     OneTenant,
     Paging,
     changed,
+    edited,
     listed,
     refusals,
     refuse_if_changed,
-    unless_changed,
 )
 from admin.page import NotThere
 from admin.roles import Role
@@ -55,11 +55,7 @@ def create_tenant(sources: Sources, by: By, given: Given) -> Outcome:
 def _edited(change: Any, sources: Sources, by: By, given: Given) -> Outcome:
     """Change what is laid down; `change` is `patched` or `replaced`."""
     fields = _fields(given)
-    with refusals():
-        edited = sources.store.tenant_records.edit(
-            given["name"], unless_changed(by, lambda tenant: change(tenant, fields))
-        )
-    return changed(*edited)
+    return edited(sources.store.tenant_records.edit, given["name"], by, lambda tenant: change(tenant, fields))
 
 
 @operation("tenants/edit", input=TenantFields, arguments=("name",))

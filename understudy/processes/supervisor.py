@@ -242,7 +242,7 @@ class Supervisor:
     def _watch(self) -> int:
         while not self._stopping:
             # Everything else wakes it; a look costs the worker beside it a part of a millisecond.
-            self._sleep(_LOOK_S if self._is_due_soon() else _LOOK_CALMLY_S)
+            self._sleep(self._due_in_s(), orders=True)
             self._start_helpers()
             dead = self._dead_workers()
             if dead and not _cannot_start(dead):
@@ -260,21 +260,23 @@ class Supervisor:
                 self._take_orders()
         return self._stop_all()
 
-    def _sleep(self, timeout_s: float) -> None:
-        """Until a child ends, a worker says something, an order comes, or the time is over."""
-        if self._hung_up:
-            return
+    def _sleep(self, timeout_s: float, *, orders: bool = False) -> None:
+        """Until a child ends, a worker says something, a signal comes, or the time is over. `orders`: or an order comes."""
         lines = [child.line for child in self._children.values() if child.line is not None]
-        control = [self._control] if self._control is not None else []
+        control = [self._control] if orders and self._control is not None else []
         sentinels = (process.sentinel for process in self._children)
         if self._wakes in wait([*sentinels, *lines, *control, self._wakes], timeout=timeout_s):
             self._wakes.recv_bytes()
         for child in self._children.values():
             child.hear()
 
-    def _is_due_soon(self) -> bool:
+    def _due_in_s(self) -> float:
+        """How long nothing is to be done by itself, at most."""
+        if self._hung_up:
+            return 0.0
         stopping = any(child.kill_at is not None for child in self._children.values())
-        return stopping or any(helper.again_at for helper in self._helpers.values())
+        waiting = any(helper.again_at for helper in self._helpers.values())
+        return _LOOK_S if stopping or waiting else _LOOK_CALMLY_S
 
     def _start_helpers(self) -> None:
         """Those whose time has come."""
@@ -394,12 +396,11 @@ class Supervisor:
         if self._crew.one_at_a_time:
             self._replaced(old)
             while old.process.is_alive() and not self._stopping:
-                self._sleep(_LOOK_S)
-                self._dead_workers_go_on()
+                self._wait_beside(old)
         new = self._start_worker(old.slot or 0)
         end = time.monotonic() + _STARTS_WITHIN_S
         while not new.ready and new.process.is_alive() and not self._stopping and time.monotonic() < end:
-            self._sleep(_LOOK_S)
+            self._wait_beside(old, new)
         new.hear()
         if not new.ready or not new.process.is_alive():
             self._dismiss(new)
@@ -409,9 +410,12 @@ class Supervisor:
             self._replaced(old)
         return ""
 
-    def _dead_workers_go_on(self) -> None:
+    def _wait_beside(self, *these: _Child) -> None:
+        """Sleep a while, and replace the workers that die meanwhile, but these: one of them stays in their place anyway."""
+        self._sleep(_LOOK_S)
         for child, _ in self._dead_workers():
-            self._start_worker(child.slot or 0)
+            if child not in these:
+                self._start_worker(child.slot or 0)
 
     def _replaced(self, child: _Child) -> None:
         """As `_dismiss`, of one whose successor serves: it has time for clients that use their connections again."""

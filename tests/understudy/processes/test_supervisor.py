@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -48,6 +51,25 @@ def test_workers_that_died_together_wait_once(monkeypatch: pytest.MonkeyPatch) -
     assert supervisor._watch() == 0
     assert sorted(again) == [0, 1, 2, 3]
     assert pauses == [0.5], "who died during the pause does not wait again"
+
+
+def test_what_dies_or_is_ordered_during_a_reload_is_seen_to() -> None:
+    """A second signal neither ends the wait for the new workers nor is lost; who dies meanwhile is replaced."""
+
+    def slow(sock: socket.socket | None, line: Connection) -> int:
+        time.sleep(0.5)
+        line.send(("ready",))
+        return _wait()
+
+    supervisor = Supervisor(Crew(_wait), 2, grace_s=1, reread=lambda: Crew(slow))
+    first, second = (supervisor._start_worker(slot) for slot in range(2))
+    supervisor._hang_up(signal.SIGHUP, None)
+    second.process.kill()
+    verdict = supervisor._reload()
+    living = [child for child in supervisor._children.values() if child.kill_at is None]
+    assert verdict.done and supervisor._hung_up and supervisor._due_in_s() == 0.0
+    assert first not in living and {child.slot for child in living if child.process.is_alive()} == {0, 1}
+    supervisor._stop_all()
 
 
 def test_a_worker_that_cannot_start_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
