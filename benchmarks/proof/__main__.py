@@ -42,6 +42,7 @@ def main() -> None:
     parser.add_argument(
         "--theta", type=float, default=-1.0, help="least similarity of examples, in process [%(default)s]"
     )
+    parser.add_argument("--flips", type=float, default=0.0, help="share of verdicts that are wrong, in process")
     parser.add_argument("--sockets", action="store_true", help="through a running gateway")
     parser.add_argument("--priced", action="store_true", help="with --sockets: with prices of 1 to 10")
     args = parser.parse_args()
@@ -50,7 +51,7 @@ def main() -> None:
         return
     runs: list[Run] = []
     for name in args.streams:
-        runs += _played(name, args.engines, args.data, args.cache, args.seeds, args.requests, args.theta)
+        runs += _played(name, args)
     print(markdown(_HEAD, [_row(group) for group in _grouped(runs)]))
     write([asdict(run) for run in runs], args.json)
 
@@ -103,19 +104,17 @@ def _sockets_row(runs: Sequence[SocketRun]) -> tuple[object, ...]:
     )
 
 
-def _played(
-    name: str, engines: Sequence[str], data: Path, cache: Path, seeds: int, requests: int, theta: float
-) -> list[Run]:
+def _played(name: str, args: argparse.Namespace) -> list[Run]:
     try:
-        recorded = STREAMS[name](data)
+        recorded = STREAMS[name](args.data)
     except NoData as missing:
         print(missing)
         return []
-    vectors = embedded(recorded.texts, cache)
+    vectors = embedded(recorded.texts, args.cache)
     return [
-        replayed(recorded, vectors, engine, seed, requests, theta)
-        for engine in engines
-        for seed in range(seeds)
+        replayed(recorded, vectors, engine, seed, args.requests, args.theta, args.flips)
+        for engine in args.engines
+        for seed in range(args.seeds)
     ]
 
 

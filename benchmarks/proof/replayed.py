@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.proof.streams import Recorded, shuffled, small_answer
+from benchmarks.proof.streams import Recorded, good_topic, shuffled, small_answer
 from benchmarks.vectors import Matrix
 from learning.outcomes.loss import loss, right_answer
 from router.plan import Candidate
@@ -30,6 +30,7 @@ _ALLOWED_REQUESTS, _SPEND_SHARE = 200, 0.2
 _VERDICTS = 2
 _TOLD_SHARE = 0.1
 _LEAST_PROBING = 0.1
+_AGAIN_EVERY = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +83,32 @@ class _Books:
 
 
 def replayed(
-    recorded: Recorded, vectors: Matrix, engine: str, seed: int, count: int, theta: float = -1.0
+    recorded: Recorded,
+    vectors: Matrix,
+    engine: str,
+    seed: int,
+    count: int,
+    theta: float = -1.0,
+    flips: float = 0.0,
 ) -> Run:
-    """Play one stream. `theta`: similarity from which an earlier answer may be an example; the product has no such bar."""
+    """Play one stream.
+
+    `theta`: similarity from which an earlier answer may be an example; the product has no such bar. `flips`: share of the
+    verdicts that say the opposite; then one comparison in `_AGAIN_EVERY` is of the large engine with itself.
+    """
     order, answers = shuffled(recorded, seed, count)
     texts, points = [recorded.texts[place] for place in order], vectors[order]
     gate, coins = Gate(("small",), MAX_LOSS, random.Random(seed)), random.Random(seed + 1)
     remembered = np.zeros(len(order), bool)
     waiting: deque[tuple[int, int, Proof, Action, Compared]] = deque()
     large_prices = [_PRICE["large"] * _tokens(t, a) for t, a in zip(texts, answers, strict=True)]
+    topics = [recorded.topics[at] for at in order] if recorded.topics else [""] * len(order)
     rights = [recorded.right[at] for at in order] if recorded.right else answers
     books = _Books(_ALLOWED_REQUESTS * float(np.mean(large_prices)))
     lost = most_lost = 0.0
     served: list[bool] = []
     compared, mimicked = 0, []
+    awake = False
     for place, (text, said, right) in enumerate(zip(texts, answers, rights, strict=True)):
         while waiting and waiting[0][0] <= place:
             _, of, proof, action, outcome = waiting.popleft()
@@ -106,13 +119,19 @@ def replayed(
 
         def small(action: Action, text: str = text, right: str = right) -> str:
             example = nearest if action.with_examples else None  # noqa: B023 - called at once
-            return small_answer(engine, text, right, example, late=place >= len(texts) // 2)  # noqa: B023
+            return small_answer(
+                engine, text, right, example, topic=topics[place], progress=place / len(texts), awake=awake  # noqa: B023
+            )
+
+        def seen(same: bool) -> float:
+            return float(same != (coins.random() < flips))
 
         mimicked.append(float(small(Action("small", bool(examples))) == right))
         opened = proof.open_actions()
         served.append(bool(opened))
         large_price = large_prices[place]
         books.large += large_price
+        awake = awake or bool(opened)
         given = small(opened[0]) if opened else said
         lost += (said == right) - (given == right)
         if opened:
@@ -127,7 +146,10 @@ def replayed(
                 if recorded.judged:
                     # The request and both answers are read, and little is said.
                     price += _VERDICTS * _PRICE["large"] * _tokens(text + 2 * right, "")
-                found.append((price, action, Compared(float(small(action) == said))))
+                found.append((price, action, Compared(seen(small(action) == said))))
+            if flips and proof.wished and coins.random() < 1 / _AGAIN_EVERY and books.affords(large_price):
+                books.compared += large_price
+                gate.saw("t", "scope", proof.noted, {"again": seen(True)})
         if recorded.told and coins.random() < _TOLD_SHARE:
             score, correction = float(given == right), right if recorded.told == "correction" else ""
             if opened:
@@ -154,7 +176,7 @@ def replayed(
         len(served),
         sum(served) / len(served),
         sum(served[-tenth:]) / tenth,
-        _oracle(engine, points, mimicked),
+        _oracle(engine, points, mimicked, topics if recorded.topics else answers),
         lost / len(served),
         most_lost,
         served.index(True) if any(served) else None,
@@ -184,7 +206,7 @@ def _examples(
     ]
 
 
-def _oracle(engine: str, points: Matrix, qualities: list[float]) -> float:
+def _oracle(engine: str, points: Matrix, qualities: list[float], topics: list[str]) -> float:
     """The share that could be offloaded with a mean quality of 1 - MAX_LOSS: all or nothing, but for the mimic, whose
     requests are taken in the order of the nearest earlier request's similarity, as far as the mean allows."""
     if engine == "mimic":
@@ -192,6 +214,8 @@ def _oracle(engine: str, points: Matrix, qualities: list[float]) -> float:
         ordered = np.array(qualities)[np.argsort(-np.array(nearest))]
         means = np.cumsum(ordered) / np.arange(1, len(ordered) + 1)
         return float((np.flatnonzero(means >= 1 - MAX_LOSS).max(initial=-1) + 1) / len(ordered))
+    if engine == "half":
+        return sum(map(good_topic, topics)) / len(topics)
     return {"good": 1.0, "drift": 0.5, "gold": 1.0}.get(engine, 0.0)
 
 

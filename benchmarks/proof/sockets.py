@@ -84,7 +84,7 @@ class _Upstreams:
         examples = [m["content"] for m in messages[:-1] if m["role"] == "assistant"]
         example = examples[-1] if examples else None
         right = self.answers[text]
-        return _said(small_answer(self._engine, text, right, example, late=text in self._late))
+        return _said(small_answer(self._engine, text, right, example, progress=float(text in self._late)))
 
     async def large(self, request: web.Request) -> web.Response:
         """Gives the recorded answer, or a verdict."""

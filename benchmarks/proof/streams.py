@@ -1,8 +1,11 @@
 """Recorded requests in a shuffled order, with the large engine's answers, and scripted small engines that answer them.
 
 `junk` is always wrong, `mimic` copies the answer of the nearest example it was sent (junk without any), `good` is right with
-probability 0.98, fixed by a hash of the request, `gold` always, also where the large engine is not. Two answers to questions
-that count as the same are equal.
+probability 0.98, `near` with 0.94, fixed by a hash of the request, `gold` always, also where the large engine is not. Three
+engines change: `drift` is good and turns to junk half-way, `decay` falls evenly from 0.99 to 0.80, and `sleeper` is right with
+0.99 until it first answers a client, and with 0.80 from then on. `half` is right with 0.99 on half of the topics (a topic is
+what has the same answer, or with two kinds of requests the kind) and with 0.30 on the others. Two answers to questions that
+count as the same are equal.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ from typing import Literal
 from benchmarks.recorded import rows
 
 RIGHT = 0.98
-ENGINES = ("junk", "mimic", "good", "drift", "gold")
+ENGINES = ("junk", "mimic", "good", "near", "drift", "decay", "sleeper", "half", "gold")
+LABELS, COMMANDS = "labels", "commands"
+"""The two kinds of requests of the stream that has two."""
 JUNK = "I do not know anything about that."
 
 
@@ -32,6 +37,8 @@ class Recorded:
     """The right answers, where the large engine's are not."""
     told: Literal["", "score", "correction"] = ""
     """What clients say of one in ten answers: whether it was right, and with it, which would have been."""
+    topics: tuple[str, ...] = ()
+    """What each request is about, where it does not follow from the answer."""
     judged: bool = False
     """Whether answers are too long to be compared by equality: then a judge must be paid."""
 
@@ -43,18 +50,49 @@ def shuffled(recorded: Recorded, seed: int, count: int) -> tuple[list[int], list
     return order[:count], [recorded.answers[place] for place in order[:count]]
 
 
-def small_answer(engine: str, text: str, right: str, example: str | None, *, late: bool) -> str:
-    """What a scripted small engine says. `example`: the answer of the nearest example it was sent. `late`: whether the
-    stream is past its middle, where `drift` turns from good to junk."""
+def small_answer(
+    engine: str,
+    text: str,
+    right: str,
+    example: str | None,
+    *,
+    topic: str = "",
+    progress: float = 0.0,
+    awake: bool = False,
+) -> str:
+    """Answer as a scripted small engine does.
+
+    `example`: the answer of the nearest example it was sent. `progress`: share of the stream that is past, 0 to 1. `awake`:
+    whether the engine has answered a client before.
+    """
     if engine == "mimic":
         return example if example is not None else JUNK
-    if engine == "gold":
-        return right
-    good = engine == "good" or (engine == "drift" and not late)
+    chance = _chance(engine, topic or right, progress, awake)
     # With other examples a model may err elsewhere.
     told = f"{text}\0{'' if example is None else 'helped'}"
-    draw = int.from_bytes(hashlib.blake2b(told.encode(), digest_size=4).digest()) / 2**32
-    return right if good and draw < RIGHT else JUNK
+    return right if _draw(told) < chance else JUNK
+
+
+def _chance(engine: str, topic: str, progress: float, awake: bool) -> float:
+    """Probability that the engine is right."""
+    if engine == "half":
+        return 0.99 if good_topic(topic) else 0.30
+    if engine == "drift":
+        return RIGHT if progress < 0.5 else 0.0
+    if engine == "decay":
+        return 0.99 - 0.19 * progress
+    if engine == "sleeper":
+        return 0.80 if awake else 0.99
+    return {"good": RIGHT, "near": 0.94, "gold": 1.0}.get(engine, 0.0)
+
+
+def good_topic(topic: str) -> bool:
+    """Tell whether `half` is good at this topic."""
+    return topic == LABELS if topic in (LABELS, COMMANDS) else _draw(f"topic {topic}") < 0.5
+
+
+def _draw(told: str) -> float:
+    return int.from_bytes(hashlib.blake2b(told.encode(), digest_size=4).digest()) / 2**32
 
 
 def _banking77(data: Path) -> Recorded:
@@ -78,6 +116,18 @@ def _gpt4(told: Literal["", "score", "correction"]) -> Callable[[Path], Recorded
 def _nl2bash(data: Path) -> Recorded:
     found = rows(data / "bank_nl2bash_open.jsonl.gz")
     return Recorded("nl2bash", tuple(r["prompt"] for r in found), tuple(r["response"] for r in found))
+
+
+def _two_kinds(data: Path) -> Recorded:
+    """Labels and commands under one scope: `half` is good at the labels alone."""
+    labels, commands = _banking77(data), _nl2bash(data)
+    each = min(len(labels.texts), len(commands.texts), 2_500)
+    return Recorded(
+        "two kinds",
+        labels.texts[:each] + commands.texts[:each],
+        labels.answers[:each] + commands.answers[:each],
+        topics=(LABELS,) * each + (COMMANDS,) * each,
+    )
 
 
 def _quora(data: Path) -> Recorded:
@@ -110,6 +160,7 @@ def _alpaca(data: Path) -> Recorded:
 STREAMS: dict[str, Callable[[Path], Recorded]] = {
     "banking77": _banking77,
     "nl2bash": _nl2bash,
+    "two-kinds": _two_kinds,
     "QQP": _quora,
     "Alpaca": _alpaca,
     "gpt4": _gpt4(""),
