@@ -15,7 +15,6 @@ import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.options import options, write
@@ -42,7 +41,9 @@ def main() -> None:
     parser.add_argument(
         "--theta", type=float, default=-1.0, help="least similarity of examples, in process [%(default)s]"
     )
-    parser.add_argument("--flips", type=float, default=0.0, help="share of verdicts that are wrong, in process")
+    parser.add_argument(
+        "--flips", type=float, default=0.0, help="share of verdicts that are wrong, in process"
+    )
     parser.add_argument("--sockets", action="store_true", help="through a running gateway")
     parser.add_argument("--priced", action="store_true", help="with --sockets: with prices of 1 to 10")
     args = parser.parse_args()

@@ -120,7 +120,13 @@ def replayed(
         def small(action: Action, text: str = text, right: str = right) -> str:
             example = nearest if action.with_examples else None  # noqa: B023 - called at once
             return small_answer(
-                engine, text, right, example, topic=topics[place], progress=place / len(texts), awake=awake  # noqa: B023
+                engine,
+                text,
+                right,
+                example,
+                topic=topics[place],  # noqa: B023
+                progress=place / len(texts),  # noqa: B023
+                awake=awake,  # noqa: B023
             )
 
         def seen(same: bool) -> float:

@@ -2,10 +2,10 @@
 
 `junk` is always wrong, `mimic` copies the answer of the nearest example it was sent (junk without any), `good` is right with
 probability 0.98, `near` with 0.94, fixed by a hash of the request, `gold` always, also where the large engine is not. Three
-engines change: `drift` is good and turns to junk half-way, `decay` falls evenly from 0.99 to 0.80, and `sleeper` is right with
-0.99 until it first answers a client, and with 0.80 from then on. `half` is right with 0.99 on half of the topics (a topic is
-what has the same answer, or with two kinds of requests the kind) and with 0.30 on the others. Two answers to questions that
-count as the same are equal.
+engines change: `drift` is good and turns to junk half-way, `decay` falls evenly from 0.99 to 0.80, and `sleeper` is right
+with 0.99 until it first answers a client, and with 0.80 from then on. `half` is right with 0.99 on half of the topics (a
+topic is what has the same answer, or with two kinds of requests the kind) and with 0.30 on the others. Two answers to
+questions that count as the same are equal.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from learning.guarantee.proof import ProofFollower
-from router.proving.gate import Gate, RegionSummary
+from router.proving.gate import MAY_LOSE, Gate, RegionSummary
 from router.proving.standing import Action
 from store.decisions.choices import Choices
 from store.decisions.outcomes import Outcomes
@@ -94,5 +94,5 @@ def state_of(region: RegionSummary) -> str:
         why = "not good enough" if region.hopeless else "not expected to be proven"
         lost = "" if region.mean is None else f": loses {1 - region.mean:.2f} of quality"
         save = "" if region.saving is None else f" and save {100 * max(0.0, region.saving):.0f} %"
-        return f"{why}{lost}; max_loss {1 - region.lower:.2f} would open it{save}"
+        return f"{why}{lost}; max_loss {(1 - region.lower) / MAY_LOSE:.2f} would open it{save}"
     return f"about {region.expected_more} more comparisons"

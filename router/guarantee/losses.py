@@ -14,21 +14,24 @@ import functools
 import math
 
 _TILTS = (0.98, 0.8, 0.6, 0.45, 0.33, 0.24, 0.17, 0.12, 0.08, 0.05, 0.03, 0.018, 0.01, 0.005, 0.002, 0.001)
-"""Tilts of the mixture, in units of the largest tilt that the share looked at allows; all have equal weight."""
+"""Tilts of the mixture, in units of the largest tilt that the share looked at allows."""
 _LARGEST_TILT = 8.0
 
 
 class Losses:
     """The losses that were seen, and the bound on all of them."""
 
-    def __init__(self, share: float, alpha: float) -> None:
+    def __init__(self, share: float, alpha: float, falling: float = 1.0) -> None:
         """`share`: least probability, above 0, with which any answer is looked at. `alpha`: chance that the bound ever
-        fails. Raises ValueError where these are no probabilities."""
+        fails. `falling`: weight of each tilt over that of the next larger one; below 1 the bound is lower as long as little
+        is known, and a little higher later. Raises ValueError where the first two are no probabilities."""
         if not (0.0 < share <= 1.0 and 0.0 < alpha < 1.0):
             raise ValueError(f"share {share} and alpha {alpha} must lie between 0 and 1")
         # The martingale needs 1 - exp(-u) below every answer's chance of being looked at.
         largest = min(_LARGEST_TILT, -math.log1p(-share) if share < 1.0 else math.inf)
         self._tilts = tuple(largest * each for each in _TILTS)
+        weights = [falling**place for place in range(len(_TILTS))]
+        self._weights = [math.log(each / sum(weights)) for each in weights]
         self._share = share
         self._wanted = -math.log(alpha)
         self.spent = [0.0] * len(_TILTS)
@@ -45,10 +48,10 @@ class Losses:
         `answers`: how many there were. `unseen`: so many are taken to have been seen, and to be lost.
         """
         terms = [
-            (tilt, spent + unseen * _price(tilt, 1.0, self._share))
-            for tilt, spent in zip(self._tilts, self.spent, strict=True)
+            (tilt, spent + unseen * _price(tilt, 1.0, self._share) - weight)
+            for tilt, spent, weight in zip(self._tilts, self.spent, self._weights, strict=True)
         ]
-        low, high = 0.0, min((spent + self._wanted + math.log(len(terms))) / tilt for tilt, spent in terms)
+        low, high = 0.0, min((spent + self._wanted) / tilt for tilt, spent in terms)
         if high >= answers and _mixture(terms, answers) <= self._wanted:
             return answers
         while high - low > 1e-6 * high:
@@ -76,4 +79,4 @@ def _price(tilt: float, loss: float, probability: float) -> float:
 def _mixture(terms: list[tuple[float, float]], loss: float) -> float:
     exponents = [tilt * loss - spent for tilt, spent in terms]
     top = max(exponents)
-    return top + math.log(sum(math.exp(each - top) for each in exponents) / len(exponents))
+    return top + math.log(sum(math.exp(each - top) for each in exponents))

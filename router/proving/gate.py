@@ -1,8 +1,10 @@
 """Opens a region for an action only on proof: what a policy asks, and what new outcomes are told to.
 
-The chance that any region of a tenant and served model ever opens wrongly is at most `ALPHA`: it is divided over the scopes
-in the order in which they were first compared, over the actions, over the regions, and over the times that a region begins
-anew. What is known follows from the outcomes in the log's order alone, so every worker comes to the same.
+Two things keep clients from what an engine gets wrong. A region opens where comparisons show that the action's mean loss
+there is less than twice `max_loss` (the chance of a mistake is ALPHA per region), so that little is wasted on engines that
+are not good enough. And a ledger per tenant lets as many requests be answered as keep what is lost within `max_loss` of all
+of them, whatever the engines do (router.guarantee.ledger). What is known follows from the outcomes in the log's order alone,
+so every worker comes to the same.
 """
 
 from __future__ import annotations
@@ -15,15 +17,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from router.digest import shared_scope
-from router.guarantee.evidence import Turned, spent
+from router.guarantee.evidence import Evidence, Turned
+from router.guarantee.ledger import Ledger
 from router.plan import Candidate
 from router.proving.neighbours import Near, near
-from router.proving.regions import CHECK_SHARE, PROBE_SHARE, Compared, Region, Regions
+from router.proving.regions import PROBE_SHARE, Compared, Region, Regions
 from router.proving.standing import Action, Proof, Standing
 from router.shedding import NEVER, STILL_COMPARED, Loaded
 from store.records import Vector
 
 ALPHA = 0.05
+MAY_LOSE = 2.0
+"""Times `max_loss` that a region's mean loss must be proven to stay below. The ledger has as many of its requests answered
+as keep what is lost of all requests within `max_loss`."""
 _MOST_SCOPES = 200
 """Per served model; each holds a few megabytes at most. One more takes the place of the oldest of the tenant with the most:
 nobody's varying instructions take another's evidence."""
@@ -34,6 +40,8 @@ OF_REFERENCE = ("again", "right", "copies")
 nearest past answer is equal."""
 _SIMILARITY, _AGREEMENT = "similarity", "agreement"
 _BANK, _VERSION = "bank", "version"
+_BY, _ASKED, _NUMBER, _CHECKED = "by", "asked", "number", "checked"
+"""See Ledger: the worker that decided, its requests so far, the number of its answer and the share that is checked."""
 REFERENCE = "reference"
 """Stands for the reference among the ways whose seconds are known."""
 _TIMED_FROM, _TIMED_LATEST = 5, 50
@@ -58,8 +66,8 @@ class _Scope:
     openings: int = 0
     seen: dict[str, tuple[int, float]] = field(default_factory=dict)
     """Number and sum of what was seen of the reference, by OF_REFERENCE."""
-    asked: int = 0
-    """Requests that this process was asked about."""
+    again: Evidence = field(default_factory=lambda: Evidence(0.5, ALPHA))
+    """Of the reference's second answers, as far as they are equal to the first."""
     times: dict[str, tuple[int, float]] = field(default_factory=dict)
     """Number of timed answers and their mean in seconds, mostly of the latest, by the action's key or REFERENCE."""
 
@@ -78,11 +86,10 @@ class _Scope:
         regions = (region for action in self.actions.values() for region in action)
         return not any(region.open or region.may_try for region in regions)
 
-    def may_lose(self, region: Region, max_loss: float) -> bool:
-        """Whether all that this process's small answers may have lost stays within `max_loss` of all requests, if the action
-        of `region` answers another one."""
-        lost = sum(each.lost for regions in self.actions.values() for each in regions)
-        return lost + region.most_lost <= max_loss * self.asked
+    def excused(self, region: Region) -> float:
+        """What a check finds lost on average, at least, although nothing is: as much as of the reference's second
+        answers, or of answers that people find as good."""
+        return max(1.0 - self.again.bounds()[1], region.excused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +115,6 @@ class RegionSummary:
     reference_seconds: float | None = None
 
 
-@dataclass(slots=True)
-class _Seen:
-    """How many scopes of a tenant had outcomes, also those that were let go since."""
-
-    scopes: int = 0
-
-
 @dataclass
 class Gate:
     """What is proven of the small engines of one served model. Any thread may call it."""
@@ -135,10 +135,11 @@ class Gate:
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
+        self._least = 1.0 - min(MAY_LOSE * self.max_loss, (1.0 + self.max_loss) / 2.0)
         self._follows = self.version is None
         self._scopes: dict[tuple[str, str, float | None], _Scope] = {}
-        self._tenants: dict[str, _Seen] = {}
-        self._unknown = self._new_scope(0)
+        self._ledgers: dict[str, Ledger] = {}
+        self._unknown = self._new_scope()
         """What holds of a scope without outcomes."""
 
     def proof(
@@ -158,13 +159,16 @@ class Gate:
                 if regions.promising:
                     # One at a time, the first of them: with it proven, the others need no proof.
                     beside = _BESIDE
-            state.asked += 1
+            ledger = self._ledger(tenant)
+            ledger.asked += 1
             opened = [each for each in weighed if each.region.open]
             tried = [] if opened else self._tried(state, weighed)
             # Where several are proven the first decides: the others were proven on requests that it does not decide.
             decides = min(opened, key=lambda each: each.region.opened_at) if opened else None
             if decides is None and tried:
-                decides = replace(tried[0], share=CHECK_SHARE)
+                decides = tried[0]
+            if decides is not None:
+                decides = replace(decides, share=ledger.share())
             compared = [decides] if decides is not None else _by_promise(weighed)
             shut, seconds = state.shut, state.seconds()
             if decides is not None:
@@ -174,13 +178,13 @@ class Gate:
                     # The reference answers, and every request is to be compared, until it is known that all is well.
                     decides = None
                     compared = [replace(each, share=1.0) for each in compared]
-                else:
-                    decides.region.serve()
+                elif not ledger.allows():
+                    decides = None
             share = max((each.share for each in compared), default=0.0)
             given = {each.action: each.share / share for each in compared} if share > 0.0 else {}
             # Of the others nobody asks what is expected, which takes as long as to find the examples.
             predicted = {
-                each.action: state.actions[each.action].predicted(vector, _of(each.action, shown))
+                each.action: state.actions[each.action].rank(vector, _of(each.action, shown))
                 if each.predicted is None
                 else each.predicted
                 for each in compared
@@ -193,7 +197,12 @@ class Gate:
                 )
                 for each in weighed
             )
-        noted = {key(action): quality for action, quality in predicted.items()}
+            noted = {key(action): rank for action, rank in predicted.items()}
+            noted |= {_BY: ledger.by, _ASKED: ledger.asked}
+            if decides is not None and self.load.holds("checks"):
+                ledger.assume(decides.region.most_lost)
+            elif decides is not None:
+                noted |= {_NUMBER: ledger.serve(state.excused(decides.region)), _CHECKED: share}
         if examples:
             noted |= {_SIMILARITY: shown.similarity, _AGREEMENT: shown.agreement, _BANK: float(bank)}
         if self.version is not None:
@@ -203,7 +212,7 @@ class Gate:
             standings=standings,
             share=share,
             scope=scope,
-            least=1.0 - self.max_loss,
+            least=self._least,
             wished=tuple(each.action for each in compared if self.rng.random() < given.get(each.action, 0.0)),
             noted=noted,
             probing=decides is None and share <= PROBE_SHARE,
@@ -216,15 +225,14 @@ class Gate:
         known = self.rehearsed.get(shared_scope(scope), {})
         return dict(sorted(actions.items(), key=lambda each: -known.get(each[0], 0.0)))
 
-    def _tried(self, state: _Scope, weighed: Sequence[_Weighed]) -> list[_Weighed]:
-        """The action that may answer before it is proven, if there is one: what it can lose fits into the promise, which is
-        about all requests. Only where it would answer all of them alike, so that what is compared stays a fair sample."""
+    @staticmethod
+    def _tried(state: _Scope, weighed: Sequence[_Weighed]) -> list[_Weighed]:
+        """The action that may answer before it is proven, if there is one: the ledger has room for what it can lose. Only
+        where it would answer all requests alike, so that what is compared stays a fair sample."""
         likely = [
             each
             for each in weighed
-            if each.region.may_try
-            and each.region is state.actions[each.action].whole
-            and state.may_lose(each.region, self.max_loss)
+            if each.region.may_try and each.region is state.actions[each.action].whole
         ]
         return sorted(likely, key=lambda each: each.region.most_lost)[:1]
 
@@ -246,11 +254,10 @@ class Gate:
         shown = Near(noted.get(_SIMILARITY, 0.0), noted.get(_AGREEMENT, 0.0))
         version = self._version(noted)
         with self._lock:
+            self._account(tenant, noted, told)
             state = self._scopes.pop((tenant, scope, version), None)
             if state is None:
-                seen = self._tenants.setdefault(tenant, _Seen())
-                state = self._new_scope(seen.scopes)
-                seen.scopes += 1
+                state = self._new_scope()
             self._scopes[tenant, scope, version] = state
             if len(self._scopes) > _MOST_SCOPES:
                 crowding, _ = Counter(whose for whose, *_ in self._scopes).most_common(1)[0]
@@ -260,7 +267,7 @@ class Gate:
             if seconds is not None:
                 state.took(key(action), seconds)
             regions = state.actions[action]
-            regions.of(predicted).awaited.told()
+            regions.told()
             if action.with_examples:
                 regions.grown(noted.get(_BANK, 0.0))
             turned = regions.add(predicted, vector, _of(action, shown), told, opening=state.openings + 1)
@@ -290,6 +297,8 @@ class Gate:
                 return
             if seconds is not None:
                 state.took(REFERENCE, seconds)
+            if "again" in values:
+                state.again.add(values["again"])
             for name in OF_REFERENCE:
                 if name in values:
                     count, total = state.seen.get(name, (0, 0.0))
@@ -317,6 +326,21 @@ class Gate:
                 if region.evidence.compared
             ]
 
+    def _account(self, tenant: str, noted: Mapping[str, float], told: Compared) -> None:
+        """Enter into the tenant's ledger what an outcome tells of it."""
+        if _BY not in noted:
+            return
+        ledger, by = self._ledger(tenant), int(noted[_BY])
+        ledger.note(by, int(noted[_ASKED]))
+        if _NUMBER in noted and told.quality is not None:
+            ledger.check(by, int(noted[_NUMBER]), noted[_CHECKED], 1.0 - told.quality)
+
+    def _ledger(self, tenant: str) -> Ledger:
+        known = self._ledgers.get(tenant)
+        if known is None:
+            known = self._ledgers[tenant] = Ledger(self.max_loss, ALPHA)
+        return known
+
     def _version(self, noted: Mapping[str, float]) -> float | None:
         """That an outcome belongs to. Where none was noted it is taken for this one's."""
         version = noted.get(_VERSION, self.version)
@@ -324,10 +348,9 @@ class Gate:
             self.version = version
         return version
 
-    def _new_scope(self, number: int) -> _Scope:
+    def _new_scope(self) -> _Scope:
         actions = [Action(engine, with_examples) for engine in self.small for with_examples in (False, True)]
-        alpha = ALPHA * spent(number) / len(actions)
-        return _Scope({action: Regions(1 - self.max_loss, alpha) for action in actions})
+        return _Scope({action: Regions(self._least, ALPHA) for action in actions})
 
     @staticmethod
     def _begin_anew_beside(state: _Scope, action: Action, *, opened: bool) -> None:
@@ -350,7 +373,7 @@ class _Weighed:
 
 def _weighed(action: Action, regions: Regions, vector: Vector, shown: Near, beside: float) -> _Weighed:
     """`beside`: share of the comparisons it is left, while another action is being proven for the whole scope."""
-    predicted = regions.predicted(vector, _of(action, shown)) if regions.divided else None
+    predicted = regions.rank(vector, _of(action, shown)) if regions.divided else None
     region, share = regions.of(predicted or 0.0), regions.share(predicted or 0.0)
     return _Weighed(action, region, predicted, share if region.open else share * beside)
 

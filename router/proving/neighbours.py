@@ -11,11 +11,16 @@ import numpy.typing as npt
 from router.plan import Candidate
 from store.records import Vector
 
-_KEPT = 1_000
+_KEPT = 4_000
 """Latest outcomes that count; older ones say less of an engine as it is now."""
-_NEAREST = 100
-_BY_MEAN = 2.0
-"""Weight of the mean of all outcomes among those of the nearest."""
+_FIRST_ROOM = 250
+"""Outcomes that there is room for at first: most scopes have few."""
+_SHARPNESS = 15.0
+"""How fast an outcome counts less the less similar its request is: by exp(sharpness x (cosine - that of the nearest)). From
+10 to 30 it makes little difference (docs/explanation/proof.md); a mean of the 100 nearest finds nothing that is good in
+part."""
+_BY_MEAN = 1.0
+"""Weight of the mean of all outcomes beside that of the near ones; the nearest has a weight of 1."""
 _ASSUMED = 50
 """Outcomes of the quality that a request's examples suggest, assumed beside those known."""
 _SIMILARITY_WEIGHT, _AGREEMENT_WEIGHT = 40.0, 40.0
@@ -46,35 +51,50 @@ class Outcomes:
 
     def __init__(self) -> None:
         self._points: npt.NDArray[np.float32] | None = None
-        self._qualities = np.zeros(_KEPT, np.float32)
-        self._squares = np.zeros(_KEPT, np.float32)
+        self._qualities = np.zeros(0, np.float32)
+        self._squares = np.zeros(0, np.float32)
         """Of each point, the squared length of what is not its vector."""
         self._count = 0
+
+    def __len__(self) -> int:
+        """Outcomes since the last time that all were forgotten."""
+        return self._count
 
     def add(self, vector: Vector, near: Near, quality: float) -> None:
         """Keep one; the oldest goes where there are too many, and all where the embedding has another length."""
         point = _point(vector, near)
         if self._points is None or self._points.shape[1] != len(point):
-            self._points, self._count = np.zeros((_KEPT, len(point)), np.float32), 0
+            self._points, self._count = np.zeros((0, len(point)), np.float32), 0
+        if self._count == len(self._points) < _KEPT:
+            self._points = self._grown(self._points)
         place = self._count % _KEPT
         self._points[place], self._qualities[place] = point, quality
         self._squares[place] = np.square(point[-2:]).sum()
         self._count += 1
 
+    def _grown(self, points: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Make room for twice as many."""
+        room = min(_KEPT, max(_FIRST_ROOM, 2 * len(points)))
+        self._qualities = np.resize(self._qualities, room)
+        self._squares = np.resize(self._squares, room)
+        larger = np.zeros((room, points.shape[1]), np.float32)
+        larger[: len(points)] = points
+        return larger
+
     def expected(self, vector: Vector, near: Near) -> float:
-        """The expected quality: of the nearest outcomes and a little of all; of few outcomes, what examples suggest."""
+        """The expected quality: of the outcomes, each by how near its request is, and a little of all; of few outcomes, what
+        examples suggest."""
         count = min(self._count, _KEPT)
         if not count or self._points is None or self._points.shape[1] != len(vector) + 2:
             return _suggested(near)
         point = _point(vector, near)
-        points, qualities = self._points[:count], self._qualities[:count]
-        # The vectors have length 1, so this orders as the squared distance between points does.
-        distances = -2 * (points @ point) + self._squares[:count]
-        nearest = np.argpartition(distances, _NEAREST - 1)[:_NEAREST] if count > _NEAREST else slice(None)
-        chosen, all_in_all = qualities[nearest], qualities.sum() + _ASSUMED * _suggested(near)
-        all_in_all /= count + _ASSUMED
-        others = _NEAREST + _BY_MEAN - len(chosen)
-        return float((chosen.sum() + others * all_in_all) / (_NEAREST + _BY_MEAN))
+        qualities = self._qualities[:count]
+        # The vectors have length 1: half the squared distance of two is one less the cosine, and what the examples add.
+        extra = (self._squares[:count] + np.square(point[-2:]).sum()) / 2
+        closeness = self._points[:count] @ point - extra
+        weights = np.exp(_SHARPNESS * (closeness - closeness.max()))
+        all_in_all = (qualities.sum() + _ASSUMED * _suggested(near)) / (count + _ASSUMED)
+        return float((weights @ qualities + _BY_MEAN * all_in_all) / (weights.sum() + _BY_MEAN))
 
     def clear(self) -> None:
         """Forget all."""

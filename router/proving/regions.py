@@ -8,27 +8,27 @@ band is tested from the beginning without looking twice.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from router.guarantee.checks import Awaited, check_share
+from router.guarantee.checks import Awaited
 from router.guarantee.evidence import Detector, Evidence, Turned
+from router.guarantee.ledger import SHARES
 from router.proving.neighbours import Near, Outcomes
 from store.records import Vector
 
-BANDS = (0.0, 0.9, 0.96)
-"""Least predicted quality of each band."""
-_WHOLE_ALPHA = 0.6
-"""Share of alpha for the undivided scope."""
-_BAND_ALPHAS = (0.04, 0.08, 0.28)
-"""Shares of the bands: most for the best, which is where proof is to be had."""
+BANDS = (0.0, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""Least rank of each band's requests: all, and the best 50, 25 and 10 % by predicted quality, each within the one before."""
+_NEARLY = 0.1
+_RANKED, _RANKED_FROM = 500, 50
+"""Latest predictions among which one is ranked, and how many there must be: with fewer none is among the best."""
 PROBE_SHARE = 0.2
 """Where no proof is expected soon, while nothing of the allowance is spent; it falls with what is left."""
 _FULL_SHARE_WITHIN = 1000
 """Comparisons still expected up to which every request is wished to be compared."""
-CHECK_SHARE = 0.15
-"""Of what an open region decides, at first."""
 _BEFORE_LONG = 500
 """Comparisons still expected up to which one action is proven at a time."""
 _OVERDUE, _OVERDUE_S = 5, 2.0
@@ -42,7 +42,7 @@ _GROWN = 2.0
 """Times as many examples to choose from after which it is tried again."""
 _TRY_AFTER, _TRY_BELOW = 20, 0.3
 """Comparisons, and the bound of the mean loss, from which an action may answer before it is proven."""
-_IN_DOUBT = 20.0
+_IN_DOUBT = 80.0
 """Capital of the alarm above which an open region is compared on in full before it answers again; one bad check suffices."""
 _PRAISE = 0.5
 _LEAST_WATCHED, _MOVED_IN_DOUBT = 0.05, 100.0
@@ -90,7 +90,6 @@ class Region:
         self.name = name
         self._threshold = threshold
         self._given_up = False
-        self._open_since = 0
         self.opened_at = 0
         """Place among the openings under its scope: where several regions are open, the first decides."""
         self.kinds = {
@@ -102,12 +101,6 @@ class Region:
         """Of agreement, where that is not what opened it: whether it stays where it was then."""
         self._praised = 0
         """Words of people that were good ones, less the bad ones that counted."""
-        self._served = 0
-        self._lost_before = 0.0
-
-    def serve(self) -> None:
-        """The action answers another request of this process's."""
-        self._served += 1
 
     @property
     def agreement(self) -> Evidence:
@@ -124,10 +117,10 @@ class Region:
         """Anytime-valid upper bound of the mean loss, 0 to 1."""
         return max(0.0, 1.0 - self.evidence.bounds()[0])
 
-    @property
-    def lost(self) -> float:
-        """Bound of what all of this process's answers by the action have lost, in answers."""
-        return self._lost_before + self._served * self.most_lost if self._served else self._lost_before
+    @cached_property
+    def excused(self) -> float:
+        """By how much more answers differ from the reference's than they can be worse, at least, by what people say."""
+        return max(0.0, 1.0 - self.agreement.bounds()[1] - self.most_lost)
 
     @cached_property
     def open(self) -> bool:
@@ -172,10 +165,9 @@ class Region:
 
     @cached_property
     def share(self) -> float:
-        """The share of requests to compare."""
+        """The share of requests to compare; where it is open, as long as the ledger says nothing else."""
         if self.open:
-            checks = self.agreement.compared - self._open_since
-            return check_share(CHECK_SHARE, checks)
+            return SHARES[0]
         if self.hopeless or self.agreement.hopeless:
             return PROBE_SHARE
         more = self.agreement.expected_more()
@@ -208,7 +200,6 @@ class Region:
         elif self._watch is None and (self.open or self._likely):
             self._watch = self._as_it_is()
         if self.open and not was_open:
-            self._open_since = self.agreement.compared
             self.opened_at = opening
             return self._turned(opened=True)
         if was_open and (not self.open or self._changed()):
@@ -223,7 +214,6 @@ class Region:
 
     def restart(self, *, given_up: bool) -> None:
         """Forget the evidence and begin anew. `given_up`: until there is reason for hope."""
-        self._lost_before, self._served = self.lost, 0
         self._given_up = given_up
         self._watch = None
         for evidence in self.kinds.values():
@@ -273,18 +263,23 @@ _CACHED = tuple(name for name, each in vars(Region).items() if isinstance(each, 
 
 
 class Regions:
-    """All regions of one action under one scope."""
+    """All regions of one action under one scope, the largest first."""
 
     def __init__(self, threshold: float, alpha: float) -> None:
-        """`threshold`: the mean quality to exceed, 0 to 1. `alpha`: chance that any region ever opens wrongly."""
-        self.whole = Region("all", threshold, alpha * _WHOLE_ALPHA)
-        self.divided = False
-        """Whether bands decide in place of the whole."""
+        """`threshold`: the mean quality to exceed, 0 to 1. `alpha`: chance that a region ever opens wrongly."""
         self.bands = tuple(
-            Region(f"from {least:g}", threshold, alpha * share)
-            for least, share in zip(BANDS, _BAND_ALPHAS, strict=True)
+            Region(f"best {round(100 * (1 - least))} %" if least else "all", threshold, 4 * alpha)
+            for least in BANDS
         )
+        self.whole = self.bands[0]
+        self._least = threshold - _NEARLY
+        """Of which less is expected is not among the best: nothing would be proven of it."""
+        self.divided = False
+        """Whether parts decide in place of the whole."""
         self._outcomes = Outcomes()
+        self._ranked: deque[float] = deque(maxlen=_RANKED)
+        self._sorted: list[float] = []
+        self._better_from = _DIVIDE_AFTER
         self._bank = 0.0
 
     def __iter__(self) -> Iterator[Region]:
@@ -296,46 +291,72 @@ class Regions:
         more = self.whole.expected_more
         return not self.divided and not self.whole.open and more is not None and more <= _BEFORE_LONG
 
-    def predicted(self, vector: Vector, near: Near) -> float:
-        """The expected quality of the action for a request."""
-        return self._outcomes.expected(vector, near)
+    def rank(self, vector: Vector, near: Near) -> float:
+        """The share, 0 to 1, of the latest requests of which no more was expected than of this one."""
+        predicted = self._outcomes.expected(vector, near)
+        rank = 0.0
+        if predicted >= self._least and len(self._sorted) >= _RANKED_FROM:
+            # Equals are in the middle of their run: where all is expected to be alike none is among the best.
+            least, most = bisect_left(self._sorted, predicted), bisect_right(self._sorted, predicted)
+            rank = min(0.999, (least + most) / 2 / len(self._sorted))
+        if len(self._ranked) == _RANKED:
+            del self._sorted[bisect_left(self._sorted, self._ranked[0])]
+        self._ranked.append(predicted)
+        insort(self._sorted, predicted)
+        return rank
 
-    def of(self, predicted: float) -> Region:
-        """The region that decides for a request with this predicted quality."""
-        return self._band(predicted) if self.divided else self.whole
+    def of(self, rank: float) -> Region:
+        """The region that decides for a request of this rank: the largest that is open, else the one to be proven."""
+        within = self._within(rank)
+        opened = next((band for band in within if band.open), None)
+        return opened or (within[-1] if self.divided else self.whole)
 
-    def share(self, predicted: float) -> float:
+    def share(self, rank: float) -> float:
         """The share of such requests to compare: the same for all as long as the scope is one region, so that what is
         compared is a fair sample of it."""
-        if self.divided or self.whole.open:
-            return self.of(predicted).share
-        return max(self.whole.share, *(band.share for band in self.bands))
+        if self.of(rank).open:
+            return self.of(rank).share
+        return max(band.share for band in (self._within(rank) if self.divided else self.bands))
 
     def add(
-        self, predicted: float, vector: Vector, near: Near, told: Compared, opening: int = 0
+        self, rank: float, vector: Vector, near: Near, told: Compared, opening: int = 0
     ) -> Turned[str] | None:
-        """Count one comparison of a request with what was predicted of it before; returns what that changed."""
+        """Count one comparison of a request with the rank that it had before; returns what that changed."""
         if told.quality is not None:
             self._outcomes.add(vector, near, told.quality)
-        turned = self._band(predicted).add(told, opening)
-        if self.divided:
-            # What is known of both qualities is scarce, and tells of the whole all the same.
-            by_whole = self.whole.add(replace(told, quality=None), opening)
-            self.divided = by_whole is None or not by_whole.opened
-            return turned or by_whole
-        was_open = self.whole.open
-        by_whole = self.whole.add(told, opening)
-        if by_whole is not None and not by_whole.opened:
+            self._predict_better()
+        turned = None
+        decided = False
+        for band in self._within(rank):
+            found = band.add(told, opening)
+            # What changes within a region that decides already changes nothing.
+            turned = turned or (None if decided else found)
+            decided = decided or band.open
+        if turned is not None and not turned.opened and turned.way == self.whole.name:
             # The engine is not what it was: nothing known of it before still holds.
             self._outcomes.clear()
-            for band in self.bands:
+            self._better_from = _DIVIDE_AFTER
+            for band in self.bands[1:]:
                 band.restart(given_up=False)
-            return by_whole
-        if was_open or by_whole is not None:
-            return by_whole
         unlikely = self.whole.agreement.compared >= _DIVIDE_AFTER and self.whole.expected_more is None
-        self.divided = turned is not None or self.whole.hopeless or unlikely
+        part_open = any(band.open for band in self.bands[1:])
+        self.divided = not self.whole.open and (part_open or self.whole.hopeless or unlikely)
         return turned
+
+    def told(self) -> None:
+        """An outcome came: what is open is watched."""
+        for band in self.bands:
+            band.awaited.told()
+
+    def _predict_better(self) -> None:
+        """Begin parts anew when there are twice as many outcomes to predict from: what the best were before says little of
+        those that are found now."""
+        if len(self._outcomes) < self._better_from:
+            return
+        self._better_from *= 2
+        for band in self.bands[1:]:
+            if not band.open:
+                band.restart(given_up=False)
 
     def grown(self, bank: float) -> None:
         """The examples are chosen from so many. With twice as many as before they are better ones, and what was not expected
@@ -345,16 +366,17 @@ class Regions:
         first, self._bank = not self._bank, bank
         if first:
             return
-        for region in (self.whole, *self.bands):
+        for region in self.bands:
             region.reconsider()
         self.divided = self.divided and any(band.open for band in self.bands)
 
     def restart(self, *, proven: bool) -> None:
         """Begin anew where nothing is proven yet, and with `proven` where something is: the requests to decide on are
         others from now on."""
-        for region in (self.whole, *self.bands):
+        for region in self.bands:
             if region.evidence.compared and (proven or not region.open):
                 region.restart(given_up=region.hopeless)
 
-    def _band(self, predicted: float) -> Region:
-        return self.bands[sum(predicted >= least for least in BANDS) - 1]
+    def _within(self, rank: float) -> tuple[Region, ...]:
+        """The regions that a request of this rank is in, the largest first."""
+        return self.bands[: sum(rank >= least for least in BANDS)]

@@ -61,8 +61,7 @@ def test_what_was_rehearsed_is_proven_first_and_proves_nothing() -> None:
     for each in made, without:
         compare(each, HELPED, 1.0, 30)
     bounds = [
-        {(s.lower, s.upper, s.open) for s in asked(each).standings if s.action == HELPED}
-        for each in (made, without)
+        {(s.lower, s.upper) for s in asked(each).standings if s.action == HELPED} for each in (made, without)
     ]
     assert bounds[0] == bounds[1]
 
@@ -83,7 +82,7 @@ def test_without_examples_only_the_engine_as_it_is_can_be_proven() -> None:
 
 def test_an_action_opens_on_proof_alone_and_says_so_once() -> None:
     made = gate()
-    assert compare(made, HELPED, 1.0, 200) == [True]
+    assert compare(made, HELPED, 1.0, 1500) == [True]
     assert asked(made).open_actions() == (HELPED,)
     assert asked(made, examples=False).open_actions() == ()
 
@@ -116,8 +115,8 @@ def test_an_open_region_answers_nobody_while_its_checks_tell_nothing() -> None:
     """No money for checks, or a judge that is down: a change would go unnoticed."""
     now = [0.0]
     made = Gate(("small",), 0.05, clock=lambda: now[0])
-    compare(made, HELPED, 1.0, 400)
-    for _ in range(200):
+    compare(made, HELPED, 1.0, 4000)
+    for _ in range(60):
         asked(made)
     assert asked(made).open_actions() == (HELPED,), "outcomes may take some seconds"
     now[0] = 6.0
@@ -127,18 +126,19 @@ def test_an_open_region_answers_nobody_while_its_checks_tell_nothing() -> None:
     assert asked(made).open_actions() == (HELPED,)
 
 
-def test_checks_that_are_shed_are_not_missed() -> None:
+def test_checks_that_are_shed_are_not_missed_and_their_answers_are_taken_to_lose_what_was_proven() -> None:
     now, load = [0.0], Shedding()
     made = Gate(("small",), 0.05, clock=lambda: now[0], load=load)
-    compare(made, HELPED, 1.0, 400)
+    compare(made, HELPED, 1.0, 1500)
     load.level = ORDER.index("checks") + 1
-    for _ in range(200):
-        asked(made)
+    for _ in range(100):
+        proof = asked(made)
+        assert proof.open_actions() == (HELPED,) and "number" not in proof.noted
     now[0] = 6.0
-    assert asked(made).open_actions() == (HELPED,), "of 200 requests about two are compared"
+    assert asked(made).open_actions() == (HELPED,), "of a hundred requests about three are compared"
     for _ in range(800):
         asked(made)
-    assert asked(made).open_actions() == (), "of a thousand about ten"
+    assert asked(made).open_actions() == (), "of a thousand far more"
 
 
 def test_where_one_action_is_proven_only_that_one_is_compared_on() -> None:
@@ -156,19 +156,6 @@ def test_what_is_proven_under_one_scope_and_tenant_says_nothing_of_another() -> 
     assert asked(made, tenant="other").open_actions() == ()
 
 
-def test_later_scopes_need_more_evidence_so_that_the_promise_holds_for_all_together() -> None:
-    made = gate()
-
-    def needed(scope: str) -> int:
-        for count in range(1, 400):
-            if compare(made, HELPED, 1.0, scope=scope):
-                return count
-        raise AssertionError("never opened")
-
-    counts = [needed(f"scope {number}") for number in range(4)]
-    assert counts == sorted(counts) and counts[-1] > counts[0]
-
-
 def test_an_outcome_of_a_request_without_a_proof_counts_for_nothing() -> None:
     made = gate()
     assert made.add("t", "scope", VECTOR, {}, HELPED, Compared(1.0)) == [] and made.summary() == []
@@ -178,8 +165,8 @@ def test_the_summary_names_what_each_region_rests_on() -> None:
     made = gate()
     compare(made, HELPED, 1.0, 40)
     (row,) = made.summary()
-    assert (row.tenant, row.scope, row.action, row.compared, row.open) == ("t", "scope", HELPED, 40, False)
-    assert row.expected_more is not None and 0 < row.expected_more < 120
+    assert (row.tenant, row.scope, row.action, row.compared, row.open) == ("t", "scope", HELPED, 40, True)
+    assert row.expected_more == 0 and row.lower > 0.9
 
 
 def test_the_scopes_without_late_outcomes_are_let_go() -> None:
@@ -198,23 +185,33 @@ def test_a_tenant_with_many_scopes_loses_its_own_and_nobody_elses() -> None:
     assert len(found) == 200 and ("another", "another's") in found and ("t", "scope 0") not in found
 
 
-def test_an_action_answers_before_it_is_proven_as_far_as_what_it_can_lose_fits_into_the_promise() -> None:
+def test_an_action_answers_as_many_requests_as_may_all_be_lost() -> None:
     made = gate()
-    compare(made, HELPED, 1.0, 60)
-    tried = sum(HELPED in asked(made).open_actions() for _ in range(300))
-    (row,) = made.summary()
-    assert not row.open and 100 < tried < 300
-    assert tried * (1 - row.lower) <= 0.05 * 380
+    compare(made, HELPED, 1.0, 30)
+    served = [asked(made).noted.get("number") for _ in range(370)]
+    numbers = [int(each) for each in served if each is not None]
+    assert numbers and numbers[-1] <= 0.05 * 400
 
 
-def test_one_bad_check_has_all_requests_compared_before_the_action_answers_again() -> None:
+def test_what_one_worker_and_the_one_before_a_restart_did_counts_for_the_next() -> None:
+    first, second = gate(), gate()
+    for _ in range(1500):
+        noted = asked(first).noted
+        for each in (first, second):
+            each.add("t", "scope", VECTOR, noted, HELPED, Compared(1.0))
+    assert asked(first).open_actions() == asked(second).open_actions() == (HELPED,)
+    assert asked(gate()).open_actions() == ()
+
+
+def test_bad_checks_have_all_requests_compared_before_the_action_answers_again() -> None:
     made = gate()
-    compare(made, HELPED, 1.0, 400)
-    assert asked(made).open_actions() == (HELPED,)
+    compare(made, HELPED, 1.0, 1500)
     compare(made, HELPED, 0.0)
+    assert asked(made).open_actions() == (HELPED,), "a good engine errs now and then"
+    compare(made, HELPED, 0.0, 2)
     proof = asked(made)
     assert proof.open_actions() == () and proof.share == 1.0
-    compare(made, HELPED, 1.0, 20)
+    compare(made, HELPED, 1.0, 600)
     assert asked(made).open_actions() == (HELPED,)
 
 
@@ -226,23 +223,15 @@ def test_what_is_seen_of_the_references_own_answers_is_kept_by_scope() -> None:
     assert made.seen("t", "scope") == {"again": (2, 0.5)} and made.seen("t", "another") == {}
 
 
-def test_what_was_proven_of_another_version_counts_for_nothing_and_takes_its_share_of_alpha() -> None:
+def test_what_was_proven_of_another_version_counts_for_nothing() -> None:
     first, second = Gate(("small",), 0.05, version=1.0), Gate(("small",), 0.05, version=2.0)
-    fresh = Gate(("small",), 0.05, version=2.0)
     told = [asked(first).noted] * 400
-
-    def opens_after(made: Gate) -> int:
-        for number in range(400):
-            if made.add("t", "scope", VECTOR, asked(made).noted, HELPED, Compared(1.0)):
-                return number
-        raise AssertionError("it never opened")
 
     for noted in told:
         opened = first.add("t", "scope", VECTOR, noted, HELPED, Compared(1.0))
         assert second.add("t", "scope", VECTOR, noted, HELPED, Compared(1.0)) == [] or not opened
-    assert asked(first).open_actions() == (HELPED,)
+    assert any(row.open for row in first.summary())
     assert asked(second).open_actions() == () and second.summary() == []
-    assert opens_after(second) > opens_after(fresh)
 
 
 def test_who_does_not_know_the_version_shows_the_latest_one() -> None:

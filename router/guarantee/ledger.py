@@ -1,0 +1,131 @@
+"""Keeps what offloaded answers may have lost within a share of all requests, whatever the engines do.
+
+A proof that an engine is good rests on the past; an engine may change, or behave otherwise once it serves. The ledger
+assumes nothing of the kind. Before another answer is given out, three things must fit together into `max_loss` of the
+requests so far: what the answers whose checks are back can have lost by the bound of `router.guarantee.losses`, all answers
+whose checks are still on their way, and the next one, the last two taken for lost. The bound holds at all times together
+with a probability of 1 - alpha.
+
+Workers keep it together: each notes its counts with a decision, and so each outcome in the log tells all of them, also after
+a restart. The answers of other workers whose checks are still on their way are not known to it.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+
+from router.guarantee.losses import Losses
+
+SHARES = (0.25, 0.15, 0.1)
+"""Shares of the answers that are checked: the first at the beginning, the others once there is so much room (`_ROOM`) that
+less checking suffices. The lower it is, the more may be hidden, so answers are bounded apart by their share."""
+_ALPHAS = (0.6, 0.25, 0.15)
+_FALLING = 0.75
+_ROOM = (45.0, 150.0)
+"""Room, in answers, from which on the next lower share suffices: somewhat more than its first answers may hide."""
+
+
+class _Tier:
+    """The answers that were to be checked with one probability."""
+
+    def __init__(self, share: float, alpha: float) -> None:
+        self._share = share
+        self._losses = Losses(share, alpha, _FALLING)
+        self._due = 0.0
+        """Checks of this worker's answers that were to be expected so far, and those that came back."""
+        self._checks = 0
+        self._missing = 0
+        self.most = 0.0
+        """What its answers have lost at most."""
+
+    def serve(self) -> None:
+        """Count an answer that this worker gives out."""
+        self._due += self._share
+        # Checks that do not come back, beyond what chance explains, are taken for answers that were lost.
+        missing = self._due - 3.0 * math.sqrt(self._due) - self._checks
+        if missing > self._missing + 1:
+            self._missing = int(missing)
+            self._look()
+
+    def check(self, loss: float, *, own: bool) -> None:
+        """Count what a check found."""
+        self._checks += own
+        self._losses.add(loss, self._share)
+        self._look()
+
+    def _look(self) -> None:
+        self.most = self._losses.most(unseen=float(self._missing))
+
+
+class Ledger:
+    """The account of one tenant and served model. Not thread-safe."""
+
+    def __init__(self, max_loss: float, alpha: float) -> None:
+        """`max_loss`: share of the requests, 0 to 1, that may be lost. `alpha`: chance that more are ever lost."""
+        self._max_loss = max_loss
+        self._tiers = [_Tier(share, alpha * part) for share, part in zip(SHARES, _ALPHAS, strict=True)]
+        self._stage = 0
+        """Place in SHARES of the one that suffices now."""
+        self.by = secrets.randbits(48)
+        """Names this worker among those that keep the account."""
+        self.asked = 0
+        """Requests that this worker decided."""
+        self._elsewhere: dict[int, tuple[int, int]] = {}
+        """Of other workers, and of those before a restart: the least and the largest such number that they noted."""
+        self.served = 0
+        """Answers of this worker's that are to be checked; the number of the latest."""
+        self._heard = 0
+        """The latest of these of which a check came back: those after it are pending."""
+        self._assumed = 0.0
+        self._excused = 0.0
+
+    def serve(self, excused: float = 0.0) -> int:
+        """Count an answer that is given out and checked with a probability of `share()`. `excused`: what checks find lost on
+        average although nothing is, since judges err and equal answers can be said differently. Returns its number."""
+        self.served += 1
+        self._excused += excused
+        self._tiers[self._stage].serve()
+        return self.served
+
+    def assume(self, loss: float) -> None:
+        """Count an answer that is given out unchecked, since there is too much to do: it is taken to lose `loss`."""
+        self._assumed += loss
+
+    def note(self, by: int, asked: int) -> None:
+        """Learn how many requests a worker had decided."""
+        if by != self.by:
+            least, most = self._elsewhere.get(by, (asked, asked))
+            self._elsewhere[by] = min(least, asked), max(most, asked)
+
+    def check(self, by: int, number: int, share: float, loss: float) -> None:
+        """Count what the check of a worker's answer found: a loss of 0 to 1."""
+        own = by == self.by
+        tier = next((tier for tier, each in enumerate(SHARES) if share >= each), len(SHARES) - 1)
+        self._tiers[tier].check(loss, own=own)
+        if own:
+            self._heard = max(self._heard, number)
+
+    def allows(self) -> bool:
+        """Tell whether another answer may be given out."""
+        return self.room() >= 1.0
+
+    def share(self) -> float:
+        """The probability with which the next answer is to be checked."""
+        room = self.room()
+        while self._stage < len(_ROOM) and room >= _ROOM[self._stage]:
+            self._stage += 1
+        return SHARES[self._stage]
+
+    def room(self) -> float:
+        """How many more answers may be lost."""
+        asked = self.asked + sum(most - least for least, most in self._elsewhere.values())
+        pending = self.served - self._heard
+        return self._max_loss * asked - self.lost() - pending
+
+    def lost(self) -> float:
+        """What the answers whose checks are back have lost at most, in answers."""
+        most = sum(tier.most for tier in self._tiers)
+        if not self._elsewhere:
+            most = min(most, float(self._heard))
+        return max(0.0, most - self._excused) + self._assumed
