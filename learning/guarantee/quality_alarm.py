@@ -13,7 +13,7 @@ from typing import Literal
 
 from learning.evaluation.mean_quality import LEVEL, MeanQuality, mean_quality
 from store.decisions.quality_rollups import EVERYBODY, LatelySums, QualityRollups, QualitySums
-from store.decisions.rollups import DAY_S
+from store.sums import DAY_S
 
 By = Literal["judge", "feedback", "review"]
 Level = Literal["critical", "warning", "good", "not known yet"]

@@ -20,8 +20,8 @@ from router.digest import shared_scope
 from router.plan import SHADOW
 from router.proving.gate import Gate, RegionSummary
 from store import Store
-from store.decisions.rollups import DAY_S
 from store.records import ChoiceRecord, RequestRecord
+from store.sums import DAY_S
 
 _RARE = 2
 """A scope with so many requests or fewer has no others like it."""

@@ -18,9 +18,10 @@ import structlog
 
 from engines.asking import A_TOKEN
 from engines.engine import Price
-from store.decisions.rollups import DAY_S, RequestRollups
-from store.decisions.spending import Cap, Spending
+from store.decisions.costs import Cap, Spending
+from store.decisions.rollups import RequestRollups
 from store.jobs.replay_jobs import ReplayJobs
+from store.sums import DAY_S
 
 log = structlog.get_logger(__name__)
 
@@ -252,7 +253,7 @@ class Accounts:
         now = self._clock()
         rows = [
             (row, row.engine == served.reference)
-            for row in self._rollups.of_tenant(tenant, now - span_s, now)
+            for row in self._rollups.requests(DAY_S, (now - span_s) // DAY_S * DAY_S, tenant, by_time=False)
             if row.outcome == "answered" and (served := self._models.get(row.model)) and served.unit == unit
         ]
         if unit == "tokens":

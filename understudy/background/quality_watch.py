@@ -24,7 +24,6 @@ from understudy.background.housekeeping import Chore, Housekeeper
 _EVERY_S = 5.0
 _TENANTS_EVERY_S = 60.0
 """The read of all tenants takes up to a second."""
-_TRIM_EVERY_S = 1800.0
 _MOST_AT_ONCE = 20
 """Batches of outcomes added up in a row: another look comes."""
 _LABELS = ("model", "engine", "by")
@@ -102,7 +101,6 @@ class QualityWatch:
             [
                 Chore("quality", every_s, self.look, each=True),
                 Chore("quality of tenants", tenants_every_s, self.look_at_tenants, each=True),
-                Chore("trim quality", _TRIM_EVERY_S, self._trim, each=True),
             ]
         )
 
@@ -113,9 +111,6 @@ class QualityWatch:
     def stop(self) -> None:
         """End the thread, and wait for it."""
         self._keeper.stop()
-
-    def _trim(self) -> None:
-        self._quality.trim(self._clock()).result(60)
 
     def look(self) -> None:
         """Add up what is new, and set the series. Blocks."""

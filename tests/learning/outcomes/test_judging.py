@@ -46,9 +46,9 @@ from simulation.engine import SimulatedEngine
 from simulation.minds import knows
 from simulation.topics import Fact
 from simulation.world import World
+from store.decisions.costs import Spending
 from store.decisions.outcomes import Outcomes
 from store.decisions.rollups import RequestRollups
-from store.decisions.spending import Spending
 from store.examples.accounting import Ledger
 from store.jobs.replay_jobs import ReplayJobs
 from store.records import Example, OutcomeRecord
