@@ -15,21 +15,12 @@ from statistics import NormalDist
 import numpy as np
 
 from learning.evaluation.floor_replay import Floor, Replayed, with_floor_replayed
-from learning.evaluation.intervals import Interval, widened
+from learning.evaluation.intervals import Interval, Told, effective_samples, widened
 from learning.evaluation.logged import Floats, Logged
 from learning.evaluation.off_policy import Figure, difference, estimate, with_prediction
 from learning.evaluation.replayed import Exploring, Routing, replayed
 
 FIGURES = ("quality", "cost_usd", "latency_s")
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """A number and its interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +122,7 @@ class Replay:
             each = found[name]["dr"]
             least, most = self._figures[name].bounds or (0.0, math.inf)
             wider = self._wider(each.value, each.interval, self._between(name, runs))
-            told[name] = Told(
-                *(min(max(number, least), most) for number in (wider.value, wider.low, wider.high))
-            )
+            told[name] = Told(*(min(max(number, least), most) for number in wider))
         quality, offloaded = found["quality"]["dr"], self._offloaded(target, runs)
         return Effect(
             offloaded,
@@ -169,8 +158,7 @@ class Replay:
         if not weights.any():
             return share
         mean = float((weights * np.where(known, log.quality, 0.0)).sum() / weights.sum())
-        samples = float(weights.sum() ** 2 / np.square(weights).sum())
-        low, high = widened(Interval(mean, mean), mean, samples, (0.0, 1.0), self._level)
+        low, high = widened(Interval(mean, mean), mean, effective_samples(weights), (0.0, 1.0), self._level)
         return share * max(mean - low, high - mean)
 
     def _away(self, target: Floats) -> Floats:

@@ -28,6 +28,20 @@ class Interval(NamedTuple):
     high: float
 
 
+class Told(NamedTuple):
+    """An estimate and its interval."""
+
+    value: float
+    """nan if it is unknown."""
+    low: float
+    high: float
+
+    @property
+    def interval(self) -> Interval:
+        """The interval alone."""
+        return Interval(self.low, self.high)
+
+
 class Ratio(NamedTuple):
     """mean(above) / mean(below), both [n]; for a plain mean `below` is all ones."""
 
@@ -91,19 +105,37 @@ def widened(
     )
 
 
+def effective_samples(weights: Floats) -> float:
+    """Return how many equally weighted values tell as much: (sum w)^2 / sum w^2 (Kish 1965, section 11.7); 0 for none."""
+    squares = float(np.square(weights).sum())
+    return float(weights.sum()) ** 2 / squares if squares else 0.0
+
+
+def dispersion(values: Floats, weights: Floats, mean: float, bounds: tuple[float, float]) -> float:
+    """Return the weighted variance of the values, as a share of the largest variance within the bounds."""
+    most = (mean - bounds[0]) * (bounds[1] - mean)
+    if most <= 0.0:
+        return 1.0
+    return float((weights * np.square(values - mean)).sum() / weights.sum()) / most
+
+
 def weighted_mean(
-    values: Floats, weights: Floats, bounds: tuple[float, float] = (0.0, 1.0), *, level: float = 0.95
+    values: Floats,
+    weights: Floats,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    *,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
 ) -> tuple[float, Interval]:
     """The weighted mean of values within `bounds` and its interval, widened where it rests on few of them: both [n].
 
     Raises ValueError for no values.
     """
-    ((mean, interval),) = bootstrap([Ratio(values * weights, weights)], level=level)
-    effective = float(weights.sum() ** 2 / np.square(weights).sum())
-    most = (mean - bounds[0]) * (bounds[1] - mean)
-    variance = float(np.average(np.square(values - mean), weights=weights))
-    dispersion = variance / most if most > 0 else 1.0
-    return mean, widened(interval, mean, effective, bounds, level, dispersion=dispersion)
+    ratio = Ratio(values * weights, weights)
+    ((mean, interval),) = bootstrap([ratio], level=level, resamples=resamples, seed=seed)
+    samples, spread = effective_samples(weights), dispersion(values, weights, mean, bounds)
+    return mean, widened(interval, mean, samples, bounds, level, dispersion=spread)
 
 
 def sum_of(parts: Sequence[tuple[float, float, Interval]]) -> tuple[float, Interval]:

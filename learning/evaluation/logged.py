@@ -106,7 +106,7 @@ def logged(experiences: Iterable[Experience], *, quality_is: Quality | None = No
         raise NothingLogged(_nothing(left_out))
     actions = _columns(kept)
     weighed = _weighed(kept, actions)
-    found = [_quality(experience.outcomes) for experience in kept]
+    found = [best_known([o for o in experience.outcomes if o.served]) for experience in kept]
     is_reference = weighed.chosen == weighed.reference
     if quality_is is None:
         quality_is = _quality_is(found, is_reference)
@@ -186,13 +186,13 @@ def _weighed(kept: Sequence[Experience], actions: Sequence[Action]) -> _Weighed:
     chosen, reference = np.zeros(n, np.int64), np.zeros(n, np.int64)
     for row, experience in enumerate(kept):
         for place, each in enumerate(experience.choice.actions):
-            at = column[_action(each)]
+            at = column[action_of(each)]
             available[row, at] = True
             probabilities[row, at], quality[row, at] = each["probability"], each["quality"]
             cost[row, at], latency[row, at] = each["cost_usd"], each["latency_s"]
             if place == experience.choice.chosen:
                 chosen[row] = at
-        reference[row] = column[_action(experience.choice.actions[-1])]
+        reference[row] = column[action_of(experience.choice.actions[-1])]
     return _Weighed(probabilities, quality, cost, latency, available, chosen, reference)
 
 
@@ -235,21 +235,20 @@ def _columns(kept: Sequence[Experience]) -> tuple[Action, ...]:
     for experience in kept:
         last = len(experience.choice.actions) - 1
         for place, each in enumerate(experience.choice.actions):
-            places.setdefault(_action(each), []).append(place / last if last else 1.0)
+            places.setdefault(action_of(each), []).append(place / last if last else 1.0)
     return tuple(sorted(places, key=lambda a: (sum(places[a]) / len(places[a]), a.engine, a.with_examples)))
 
 
-def _action(each: Mapping[str, object]) -> Action:
+def action_of(each: Mapping[str, object]) -> Action:
     return Action(str(each["engine"]), bool(each["with_examples"]))
 
 
-def _quality(outcomes: Sequence[OutcomeRecord]) -> _Known | None:
-    """What is known of the served answer's quality, from the best source that judged it."""
-    served = [outcome for outcome in outcomes if outcome.served]
-    if not served:
+def best_known(outcomes: Sequence[OutcomeRecord]) -> _Known | None:
+    """Return the quality of an answer by the best source that judged it; None without an outcome."""
+    source = min((outcome.source for outcome in outcomes), key=_RANK.__getitem__, default=None)
+    if source is None:
         return None
-    source = min((outcome.source for outcome in served), key=_RANK.__getitem__)
-    of = [outcome for outcome in served if outcome.source == source]
+    of = [outcome for outcome in outcomes if outcome.source == source]
     return sum(o.quality for o in of) / len(of), max(o.probability for o in of), source
 
 

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from learning.evaluation.intervals import Interval, Ratio, bootstrap, widened
+from learning.evaluation.intervals import Interval, Ratio, bootstrap, dispersion, effective_samples, widened
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -167,8 +167,8 @@ def estimate(
         how, bounds = weighted[name], figures[name].bounds
         if bounds is not None:
             value = float(np.clip(value, *bounds))
-            dispersion = _dispersion(how, bounds)
-            interval = widened(interval, how.mean, how.samples, bounds, level, dispersion=dispersion)
+            spread = dispersion(how.values, how.weights, how.mean, bounds)
+            interval = widened(interval, how.mean, how.samples, bounds, level, dispersion=spread)
         found[name][method] = Estimate(
             method, value, interval, n, how.samples, unsupported, how.clipped, how.clipping_bias
         )
@@ -196,14 +196,6 @@ def difference(
     apart = Ratio(ratios[1].above - ratios[0].above, ratios[0].below)
     ((value, interval),) = bootstrap([apart], level=level, resamples=resamples, seed=seed)
     return value, interval
-
-
-def _dispersion(how: _Weighted, bounds: tuple[float, float]) -> float:
-    """Weighted variance of the values, as a share of the largest variance within the bounds."""
-    most = (how.mean - bounds[0]) * (bounds[1] - how.mean)
-    if most <= 0.0:
-        return 1.0
-    return float((how.weights * np.square(how.values - how.mean)).sum() / how.weights.sum()) / most
 
 
 def with_prediction(log: Log, figure: Figure, seed: int = 0) -> Figure:
@@ -335,14 +327,11 @@ def _level(y: Floats, weight: Floats, chosen: Ints, actions: int, overall: float
 
 
 def _effective_samples(log: Log, target: Floats, weights: Floats, known_probability: Floats) -> float:
-    squares = float(np.square(weights).sum())
-    if not squares:
-        return 0.0
     supported = log.probabilities > 0
     expected = np.where(supported, target**2, 0.0) / np.where(supported, log.probabilities, 1.0)
     foreseen = len(log) * float(np.where(supported, target, 0.0).sum(1).mean()) ** 2
     foreseen /= max(float((expected.sum(1) / known_probability).mean()), 1e-12)
-    return min(float(weights.sum()) ** 2 / squares, foreseen)
+    return min(effective_samples(weights), foreseen)
 
 
 def with_estimated_known_probability(log: Log) -> Log:

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from learning.evaluation.logged import Floats, Logged
+from learning.evaluation.logged import Floats, Logged, action_of
 from router.choosing.chooser import Knobs, Prospect, Rewards, not_tried, spread, stood_in
-from router.choosing.reward import Weights, expected_reward, weights
+from router.choosing.reward import expected_reward, weights
 from router.choosing.rule_choice import followed
-from router.plan import Action
 from store.records import ChoiceRecord
 
 
@@ -56,7 +55,7 @@ def replayed(logged: Logged, routing: Routing, exploring: Exploring) -> Floats:
         for action, probability in zip(
             choice.actions, _probabilities(choice, routing, exploring), strict=True
         ):
-            found[row, column[Action(str(action["engine"]), bool(action["with_examples"]))]] = probability
+            found[row, column[action_of(action)]] = probability
     whole: Floats = found / found.sum(1, keepdims=True)
     return whole
 
@@ -116,7 +115,7 @@ def _prospects(choice: ChoiceRecord) -> list[Prospect]:
     found = []
     for action, cost, latency in zip(actions, costs, latencies, strict=True):
         is_reference, quality = action["engine"] == reference, float(action["quality"])
-        busy = float(action["reward"]) - _idle(dial, quality, cost, latency, None if is_reference else best)
+        idle = expected_reward(dial, quality, cost, latency, None if is_reference else best)
         found.append(
             Prospect(
                 is_reference,
@@ -125,14 +124,10 @@ def _prospects(choice: ChoiceRecord) -> list[Prospect]:
                 float(action.get("sure", quality)),
                 float(cost),
                 float(latency),
-                busy,
+                float(action["reward"]) - idle,
             )
         )
     return found
-
-
-def _idle(dial: Weights, quality: float, cost: float, latency: float, reference: float | None) -> float:
-    return expected_reward(dial, quality, cost, latency, reference)
 
 
 def _picked(choice: ChoiceRecord, routing: Routing, allowed: Sequence[bool]) -> int:

@@ -13,16 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from learning.evaluation.effect import Told
-from learning.evaluation.intervals import Interval, Ratio, bootstrap, widened
-from learning.evaluation.logged import Floats
+from learning.evaluation.intervals import Floats, Interval, Ratio, Told, bootstrap, weighted_mean, widened
+from learning.evaluation.logged import best_known
 from learning.evaluation.replayed import near_answers
 from store.decisions.outcomes import Experience
 from store.records import ChoiceRecord, OutcomeRecord
 
 FEWEST = 10
 """Least number of judged answers from which a quality is told."""
-_SOURCES = ("label", "judge", "user", "implicit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,16 +145,10 @@ class RuleReplay:
     def _mean(self, known: Sequence[tuple[float, float]]) -> Told:
         """Of (quality, probability of its being known)."""
         quality, weight = (np.array(each) for each in zip(*((q, 1.0 / p) for q, p in known), strict=True))
-        ((value, interval),) = bootstrap(
-            [Ratio(weight * quality, weight)], level=self._level, resamples=self._resamples, seed=self._seed
+        value, interval = weighted_mean(
+            quality, weight, level=self._level, resamples=self._resamples, seed=self._seed
         )
-        samples = float(weight.sum() ** 2 / np.square(weight).sum())
-        spread = float((weight * np.square(quality - value)).sum() / weight.sum())
-        most = value * (1.0 - value)
-        found = widened(
-            interval, value, samples, (0.0, 1.0), self._level, dispersion=spread / most if most else 1.0
-        )
-        return Told(float(value), found.low, found.high)
+        return Told(value, *interval)
 
     def _cost(self, small: Floats) -> Told | None:
         """Of a request: what it cost where the same engine was asked, else what that engine's answers cost on average."""
@@ -228,9 +220,5 @@ def _quality(outcomes: Sequence[OutcomeRecord], *, served: bool) -> tuple[float,
 
     `served`: of the answer that the client got; else of one that a comparison asked for, with examples.
     """
-    told = [o for o in outcomes if o.served == served and (served or o.example_ids)]
-    source = next((name for name in _SOURCES if any(o.source == name for o in told)), None)
-    of = [o for o in told if o.source == source]
-    if not of:
-        return None
-    return sum(o.quality for o in of) / len(of), max(o.probability for o in of)
+    known = best_known([o for o in outcomes if o.served == served and (served or o.example_ids)])
+    return None if known is None else known[:2]

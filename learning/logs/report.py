@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from learning.evaluation.intervals import Interval, Ratio, bootstrap, widened
+from learning.evaluation.intervals import Interval, Ratio, bootstrap, effective_samples, widened
 from learning.logs.reasons import told
 
 Way = Literal["exact", "semantic", "offloaded", "reference", "failed"]
@@ -174,8 +174,7 @@ def _mean(weighed: Sequence[tuple[float, float]]) -> tuple[float | None, Interva
         return None, None
     quality, weight = np.array(weighed, dtype=np.float64).T
     [(mean, interval)] = bootstrap([Ratio(quality * weight, weight)], level=LEVEL)
-    samples = float(weight.sum() ** 2 / (weight**2).sum())
-    return mean, widened(interval, mean, samples, (0.0, 1.0), LEVEL)
+    return mean, widened(interval, mean, effective_samples(weight), (0.0, 1.0), LEVEL)
 
 
 def table(result: dict[str, Any], names: dict[str, str]) -> str:
