@@ -1,4 +1,4 @@
-"""What came in: a request as it arrived, and the chat completion that it asks for."""
+"""Describes what came in: a request as it arrived, and the chat completion that it asks for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ A = TypeVar("A", bound="Arrival")
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a request may reach: what its key, its tenant and its end user allow together."""
+    """The models, components and engines that a request may reach: its key, tenant and end user must all allow them."""
 
     models: tuple[tuple[str, ...], ...] = ()
     """For each of them that names models: the globs that it names. One of each must match."""
@@ -32,21 +32,21 @@ class Reach:
     """As `models`, of components of workflows."""
 
     def allows_component(self, name: str) -> bool:
-        """Whether its steps may ask this component."""
+        """Tell if its steps may ask this component."""
         return all(any(fnmatchcase(name, glob) for glob in globs) for globs in self.components)
 
     def allows_model(self, name: str) -> bool:
-        """Whether it may ask for the model of this name."""
+        """Tell if it may ask for the model of this name."""
         return all(any(fnmatchcase(name, glob) for glob in globs) for globs in self.models)
 
     def allows_region(self, region: str) -> bool:
-        """Whether an engine in this region may be asked."""
+        """Tell if an engine in this region may be asked."""
         return not self.region or region == self.region
 
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """What came of asking guardrails about a request."""
+    """The result of asking guardrails about a request."""
 
     spent_s: float = 0.0
     bypassed: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ class Admitted(Arrival):
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """How the client steers this one request."""
+    """The client's instructions for this one request."""
 
     no_store: bool = False
     """Nothing of this request or its answer is kept: `Cache-Control: no-store`, or `store: false` in the body."""
@@ -157,7 +157,7 @@ class Controls:
 
     @property
     def steers(self) -> bool:
-        """Whether the client says how it is to be answered: then no remembered answer stands for it, nor its for others."""
+        """Tell if the client says how it is to be answered: then no remembered answer stands for it, nor its for others."""
         return self.engine is not None or self.max_examples is not None or self.preference is not None
 
 
@@ -189,7 +189,7 @@ class Asked:
 
     @property
     def remembered_for(self) -> str:
-        """Whose exact answers are its own: the tenant's, or those of one end user of the tenant."""
+        """Return the owner of its exact answers: the tenant, or one end user of the tenant."""
         return in_memory_of(self.arrival.tenant, self.end_user)
 
 

@@ -1,4 +1,4 @@
-"""What is known of a request: one record, noted on its way and complete at its end, for the log, the metrics, the recorder
+"""Records what is known of a request: noted on its way, complete at its end, for the log, the metrics, the recorder
 and the judge. Nobody on the event loop writes to it once it was handed over."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from router.plan import Attempt, Plan
 
 
 class Outcome(Enum):
-    """How a request ended."""
+    """The end of a request."""
 
     HIT = "hit"
     """Answered from memory; no engine was asked."""
@@ -35,7 +35,7 @@ class Outcome(Enum):
 
 
 class Ending(NamedTuple):
-    """How a request ended that raised something."""
+    """The end of a request that raised something."""
 
     outcome: Outcome
     status: int
@@ -49,7 +49,7 @@ class Ending(NamedTuple):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Journey:
-    """What is known of any request. Times are seconds of time.perf_counter."""
+    """The facts of any request. Times are seconds of time.perf_counter."""
 
     arrival: Arrival = field(kw_only=False)
     admitted: Admitted = field(init=False, repr=False)
@@ -140,7 +140,7 @@ class Journey:
 
     @property
     def stood_in_for(self) -> Tried | None:
-        """Whose place the engine that answered took: its answer is neither offloaded nor saved."""
+        """Return the try whose place the engine that answered took: its answer is neither offloaded nor saved."""
         return self.failed_over or self.instead_of
 
     @property
@@ -164,7 +164,7 @@ _NO_BODY = Body()
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Finished(Journey):
-    """What is known of a chat completion. What an answer says and costs is known once the recorder has read it."""
+    """The facts of a chat completion. What an answer says and costs is known once the recorder has read it."""
 
     asked: Asked
     plan: Plan | None = None
@@ -224,23 +224,25 @@ class Finished(Journey):
 
     @property
     def row_allowed(self) -> bool:
-        """Whether there may be a row of it. What a guardrail withheld is as if its client had forbidden to keep it, but has
-        a row."""
+        """Tell if there may be a row of it.
+
+        What a guardrail withheld is as if its client had forbidden to keep it, but has a row.
+        """
         return self.stored if self.guardrail else not self.asked.controls.no_store
 
     @property
     def complete(self) -> bool:
-        """Whether an engine's answer came to its end, and was no error."""
+        """Tell if an engine's answer came to its end, and was no error."""
         return self.outcome is Outcome.ANSWERED
 
     @property
     def by_student(self) -> bool:
-        """Whether a task's student answered, and no engine was asked."""
+        """Tell if a task's student answered, and no engine was asked."""
         return self.attempt is not None and self.attempt.prediction is not None and not self.carried_on_by
 
     @property
     def by_stand_in(self) -> bool:
-        """Whether another engine than the chosen one answered, or several tries at it gave a part of the answer each."""
+        """Tell if another engine than the chosen one answered, or several tries at it gave a part of the answer each."""
         return self.failed_over is not None or bool(self.carried_on_by)
 
     @property

@@ -127,7 +127,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class ExampleSelection:
-    """How examples were selected: logged with the decision, so that their helpfulness can be learnt."""
+    """The selection of examples: logged with the decision, so that their helpfulness can be learnt."""
 
     scorer: str
     """Version of the scorer; "prior" before any training, "" when it was bypassed."""

@@ -30,19 +30,19 @@ _GIVE_BACK_S, _LONGEST_S = 2.0, 32.0
 
 
 class Loaded(Protocol):
-    """What does work that may be shed asks it."""
+    """The questions that work which may be shed asks."""
 
     def sheds(self, work: Work) -> bool:
-        """Whether one piece of it is left out; then it is counted."""
+        """Tell if one piece of it is left out; then it is counted."""
         ...
 
     def holds(self, work: Work) -> bool:
-        """Whether it is left out now."""
+        """Tell if it is left out now."""
         ...
 
 
 class Shedding:
-    """Of one worker. `look` is called from one thread; the rest from any."""
+    """The state of one worker. `look` is called from one thread; the rest from any."""
 
     def __init__(self) -> None:
         self.level = 0

@@ -74,7 +74,7 @@ def _messages(chat: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _value(spec: InputSpec, value: object, param: str) -> Value:
-    """What a client gave by name, in the form that its kind has."""
+    """Read what a client gave by name, in the form that its kind has."""
     if spec.kind == "json":
         try:
             return _text_only(from_json(value), param)

@@ -58,7 +58,7 @@ class InputSpec:
 
 @dataclass(frozen=True, slots=True)
 class OnError:
-    """What becomes of a chat whose engine fails, or whose answer cannot be read."""
+    """The rules for a chat whose engine fails, or whose answer cannot be read."""
 
     retry: int = 0
     """How often it is asked again; an answer that could not be read is followed by why."""
@@ -70,7 +70,7 @@ class OnError:
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """How a chat's answer becomes a list."""
+    """The way in which a chat's answer becomes a list."""
 
     how: Literal["json", "lines", "regex"]
     pattern: str = ""
@@ -148,12 +148,12 @@ class StepSpec:
 
     @property
     def acts(self) -> bool:
-        """Whether it calls a tool that changes something."""
+        """Tell if it calls a tool that changes something."""
         return self.tool and self.effects
 
     @property
     def tool(self) -> bool:
-        """Whether it calls a tool, once or per item."""
+        """Tell if it calls a tool, once or per item."""
         return self.kind == "tool" or (self.kind == "map" and not self.messages)
 
     @property
@@ -193,8 +193,10 @@ class Definition:
 
     @property
     def repeatable(self) -> bool:
-        """Whether who asks the same may get the same answer, without a run: no step asks anything but models and what
-        computes, whose answers hang on the inputs alone, or has effects."""
+        """Tell if who asks the same may get the same answer, without a run.
+
+        No step may ask anything but models and what computes, whose answers hang on the inputs alone, or have effects.
+        """
         return not any(
             each.tool
             or each.effects
@@ -205,7 +207,7 @@ class Definition:
 
     @property
     def calls_tools(self) -> bool:
-        """Whether it can answer with calls of a client's tools: its output is a chat's answer as it came."""
+        """Tell if it can answer with calls of a client's tools: its output is a chat's answer as it came."""
         spec = self.steps[self.output]
         return spec.kind == "chat" and spec.splits is None and not spec.transforms
 

@@ -142,7 +142,7 @@ def _parts(id: StepId) -> tuple[str, int | None]:
 
 
 def _items(step: Step, known: Mapping[StepId, int], lengths: Mapping[str, int]) -> int:
-    """How many items a step works on."""
+    """Estimate the number of items that a step works on."""
     cut = step.what.get("slice")
     if cut is not None:
         return int(cut[1] - cut[0])

@@ -1,4 +1,4 @@
-"""What is wrong with a workflow that a client sent."""
+"""Defines the error of a workflow that a client sent."""
 
 from __future__ import annotations
 

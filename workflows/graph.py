@@ -229,7 +229,7 @@ class Graph:
 
 
 class _Derived:
-    """What follows from all edges. Grows at its end."""
+    """The facts that follow from all edges. Grows at its end."""
 
     __slots__ = ("ancestors", "depth", "feeders", "order", "position")
 

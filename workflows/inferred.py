@@ -126,7 +126,7 @@ def edges(calls: Iterable[Call]) -> dict[str, list[str]]:
 
 
 def applications(calls: Sequence[Call]) -> list[Application]:
-    """What is found in calls, which come in the order of time; the one that was seen last stands first."""
+    """Find applications in calls, which come in the order of time; the one that was seen last stands first."""
     read = edges(calls)
     home = {call.id: call.id for call in calls}
 

@@ -89,7 +89,7 @@ class StepAsked:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a run may use; it is cancelled at the first limit it meets. None: unlimited."""
+    """The limits of a run; it is cancelled at the first one it meets. None: unlimited."""
 
     usd: float | None = None
     tokens: int | None = None
@@ -213,7 +213,7 @@ def read_workflow_run(body: Mapping[str, Any]) -> WorkflowAsked:
 
 
 def read_resolution(body: object, max_bytes: int) -> tuple[How, Value | None]:
-    """What is to become of a step whose outcome nobody knows: asked again, skipped, or given a value."""
+    """Read what is to become of a step whose outcome nobody knows: asked again, skipped, or given a value."""
     fields = _object(body, "", ("action", "value"))
     action, value = fields.get("action"), fields.get("value")
     if action in ("retry", "skip") and value is None:

@@ -64,7 +64,7 @@ class Template:
         return tuple(dict.fromkeys(self.slots))
 
     def length(self, values: Mapping[str, str]) -> int:
-        """How many characters `render` will make of it. Raises KeyError for a name without a value."""
+        """Count the characters that `render` will make of it. Raises KeyError for a name without a value."""
         return sum(map(len, self.literals)) + sum(len(values[name]) for name in self.slots)
 
     def render(self, values: Mapping[str, str]) -> Rendered:

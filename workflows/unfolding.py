@@ -49,7 +49,7 @@ from workflows.transform import Value
 
 @dataclass(slots=True)
 class Added:
-    """What a run grows by. `Progress.grow` takes it up."""
+    """The steps and reads that a run grows by. `Progress.grow` takes it up."""
 
     steps: list[Step] = field(default_factory=list)
     """Each after those it reads from, but for gathers."""
@@ -99,7 +99,7 @@ class _Part:
 
 @dataclass(slots=True)
 class _Pieces:
-    """How far a step that works on a list is unfolded."""
+    """The state of unfolding a step that works on a list."""
 
     told: int = 0
     """Items, or pieces, of its source that it has."""
@@ -221,7 +221,7 @@ class Unfolding:
         return self.plans.get(spec.name, NO_PLAN)
 
     def _embedded(self, spec: StepSpec) -> bool:
-        """Whether a step works on vectors that another made."""
+        """Tell if a step works on vectors that another made."""
         source = self.definition.steps.get(spec.over[0])
         return source is not None and source.kind == "embed"
 
@@ -288,7 +288,7 @@ class Unfolding:
     def _pass_on(
         self, spec: StepSpec, follower: StepSpec, made: list[_Part], last: bool, added: Added
     ) -> None:
-        """What a step's pieces make goes to a step that follows it."""
+        """Pass what a step's pieces make on to a step that follows it."""
         match self._modes[follower.name]:
             case _Mode.EARLY:
                 self._unfold(follower, made, last, added)
@@ -461,7 +461,7 @@ class Unfolding:
         )
 
     def _of_list(self, spec: StepSpec, given: Mapping[str, str]) -> dict[str, Any]:
-        """How an item's step depends on the list that its item is of."""
+        """Return how an item's step depends on the list that its item is of."""
         if (origin := self._origins.get(spec.name)) is not None:
             return {"early": origin}
         return {"after": (self.variable(spec.over[0]),)} if ITEM in given else {}

@@ -21,7 +21,7 @@ USER_HEADER = "x-understudy-user"
 
 @dataclass(frozen=True, slots=True)
 class UserSources:
-    """Where a request names its end user; the first that does counts."""
+    """The places in which a request may name its end user; the first that does counts."""
 
     names: tuple[str, ...] = (USER_HEADER, *USER_FIELDS)
     """With a hyphen: a header; with a dot: a field of an object in the body (`metadata.user_id`); else one of the body."""
@@ -45,7 +45,7 @@ USUAL_SOURCES = UserSources()
 
 
 class Behind(NamedTuple):
-    """Who is behind a request."""
+    """The contributor and the end user behind a request."""
 
     contributor: str = ""
     """As what is kept of it is marked; empty when neither key nor user is known."""
@@ -66,7 +66,7 @@ class EndUsers:
     sources: UserSources = USUAL_SOURCES
 
     def behind(self, arrival: Arrival, headers: Mapping[str, str], fields: Mapping[str, Any]) -> Behind:
-        """Who is behind a request, which names its end user in its headers, in its body, or not at all."""
+        """Return who is behind a request, which names its end user in its headers, in its body, or not at all."""
         user = self.sources.user(headers, fields)
         return self.named(arrival.tenant, arrival.key_id, user, apart=self.keeps_apart(arrival))
 
@@ -75,7 +75,7 @@ class EndUsers:
         return self.sources.user(headers, fields)
 
     def keeps_apart(self, arrival: Arrival) -> bool:
-        """Whether each end user of this request's key has a memory of their own."""
+        """Tell if each end user of this request's key has a memory of their own."""
         return arrival.partition == "user" if arrival.partition else self.apart
 
     def digest(self, tenant: str, user: str) -> str:
@@ -107,6 +107,6 @@ def user_part(contributor: str) -> str:
 
 
 def is_from(name: str, *, key_id: str | None = None, digest: str | None = None) -> bool:
-    """Whether the contributor `name` has that key, or that user's digest. Without either nobody matches."""
+    """Tell if the contributor `name` has that key, or that user's digest. Without either nobody matches."""
     key, _, user = name.partition("/")
     return bool(key_id and key == key_id) or bool(digest and user == digest)

@@ -73,7 +73,7 @@ class TemplateFollower:
             log.error("template_follower_failed", error=error)
 
     def _teach(self) -> None:
-        """What the process knew before it ended is in its examples."""
+        """Teach the templates from the stored examples, since the process forgets them at its end."""
         tenants = sorted(self._bank.tenants().items(), key=lambda found: -found[1])[:_TENANTS]
         for tenant, _ in tenants:
             for example in reversed(self._bank.newest(tenant, _TAUGHT)):

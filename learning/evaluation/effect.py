@@ -1,4 +1,4 @@
-"""What routing settings would bring on the requests of a log: offloaded share, quality and cost, each with an interval.
+"""Estimates what routing settings would bring on a log: offloaded share, quality and cost, each with an interval.
 
 The router's draw is replayed (learning.evaluation.replayed), then the quality floor beside it
 (learning.evaluation.floor_replay), and what that would have brought is estimated doubly robustly
@@ -25,7 +25,7 @@ FIGURES = ("quality", "cost_usd", "latency_s")
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What settings would bring."""
+    """The effect of routing settings on the requests of a log."""
 
     offloaded: Told
     """Share of requests that another engine than the reference answers."""
@@ -75,7 +75,7 @@ class Replay:
         }
 
     def effect(self, routing: Routing) -> Effect:
-        """What these settings would have brought."""
+        """Estimate the effect of these settings."""
         return self._effect(*self._target(routing))
 
     def compared(self, now: Routing, then: Routing) -> Compared:
@@ -142,7 +142,7 @@ class Replay:
         return t * float(values.std(ddof=1)) * math.sqrt(1.0 + 1.0 / len(values))
 
     def _unseen(self, target: Floats, share: float) -> float:
-        """How far quality may be off because few answers of the `share` of requests that are offloaded were judged.
+        """Bound the quality's error from few judged answers among the `share` of requests that are offloaded.
 
         The reference's own answers are all known, so that they would make a handful of judged ones look like many: those are
         counted by themselves, as learning.evaluation.intervals.widened does.

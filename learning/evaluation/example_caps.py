@@ -26,7 +26,7 @@ _OF_A_SET = ("drop", "swap")
 
 @dataclass(frozen=True, slots=True)
 class Capped:
-    """What a cap would have brought on the requests of the log."""
+    """The estimated outcome of a cap on the requests of the log."""
 
     most: int
     quality: Told
@@ -80,7 +80,7 @@ def at_most(
 
 
 def _why_unknown(most: int, longer: int, drawn: int, chance: float) -> str:
-    """What is missing: enough draws of the cap, or requests that had a chance of it."""
+    """Say which evidence is missing: enough draws of the cap, or requests that had a chance of it."""
     said = f"at most {most}: of {longer} requests that were sent as many or more, a cap of {most} was drawn for {drawn}"
     if drawn < _FEWEST:
         said += f"; {_FEWEST} are needed"
@@ -90,7 +90,7 @@ def _why_unknown(most: int, longer: int, drawn: int, chance: float) -> str:
 
 
 def _might_have_been(choice: ChoiceRecord, most: int) -> bool:
-    """Whether `most` could have been drawn instead: only the best known cap and the rungs beside it can."""
+    """Tell if `most` could have been drawn instead: only the best known cap and the rungs beside it can."""
     cap = choice.most_examples
     if cap == most:
         return True

@@ -37,7 +37,7 @@ class Floor:
 
 @dataclass(frozen=True, eq=False)
 class Replayed:
-    """What the floor made of a target, over several replays."""
+    """The target as the floor limits it, over several replays."""
 
     probabilities: Floats
     """[n, K]: mean over the replays."""
@@ -123,7 +123,7 @@ def _limited(target: Floats, reference: npt.NDArray[np.int64], cap: float) -> Fl
 
 
 class _Losses:
-    """What offloaded answers lose, from the judged ones."""
+    """Draws the losses of offloaded answers from the judged ones."""
 
     def __init__(self, logged: Logged, seed: int) -> None:
         log = logged.log

@@ -114,7 +114,7 @@ def table(data: dict[str, Any], method: Method = "dr") -> str:
 
 
 def cautions(data: dict[str, Any]) -> list[str]:
-    """What limits the validity of the points, as lines of text; none if nothing does."""
+    """List the limits of the points' validity, as lines of text; none if nothing limits it."""
     said = []
     if any(point["unsupported"] > 0.01 for point in data["points"]):
         said.append(

@@ -167,7 +167,7 @@ def _interval(
 
 
 def _counts(n: int, resamples: int, seed: int) -> Iterator[Floats]:
-    """How often each request is in each resample, [resamples, n], in blocks of rows."""
+    """Count each request in each resample, [resamples, n], in blocks of rows."""
     rng = np.random.default_rng(seed)
     at_once = max(1, _AT_ONCE // n)
     for start in range(0, resamples, at_once):

@@ -185,7 +185,7 @@ def difference(
     resamples: int = 1000,
     seed: int = 0,
 ) -> tuple[float, Interval]:
-    """How much higher the mean of a figure is had `then` decided than had `now`: doubly robust, from the same resamples.
+    """Estimate the rise of a figure's mean had `then` decided instead of `now`: doubly robust, from the same resamples.
 
     Both targets are [n, K]. Narrower than two intervals beside each other, for most requests are decided alike.
     """

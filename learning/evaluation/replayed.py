@@ -32,7 +32,7 @@ class Routing:
 
 @dataclass(frozen=True, slots=True)
 class Exploring:
-    """How the served model explores: settings that stay as they are configured."""
+    """The exploration settings of the served model, which stay as they are configured."""
 
     knobs: Knobs
     max_loss: float | None = None
@@ -40,7 +40,7 @@ class Exploring:
 
 
 def can_be_replayed(choice: ChoiceRecord) -> bool:
-    """Whether the log says what the draw depended on: rows of earlier releases do not."""
+    """Tell if the log has everything that the draw depended on: rows of earlier releases do not."""
     return "preference" in choice.settings
 
 
@@ -61,7 +61,7 @@ def replayed(logged: Logged, routing: Routing, exploring: Exploring) -> Floats:
 
 
 def near_answers(choice: ChoiceRecord, theta: float) -> int:
-    """How many past answers the log shows within `theta` of the request.
+    """Count the past answers that the log shows within `theta` of the request.
 
     Below the theta that was in force it shows those that were scored: what they name was not looked at.
     """
@@ -103,7 +103,7 @@ def _by_bandit(
 
 
 def _prospects(choice: ChoiceRecord) -> list[Prospect]:
-    """What was expected of every action then; what load took off it is what its reward lacks."""
+    """Rebuild what was expected of every action then; what load took off it is what its reward lacks."""
     actions = choice.actions
     dial = weights(choice.settings["preference"])
     costs, latencies = (
@@ -131,7 +131,7 @@ def _prospects(choice: ChoiceRecord) -> list[Prospect]:
 
 
 def _picked(choice: ChoiceRecord, routing: Routing, allowed: Sequence[bool]) -> int:
-    """What the rule picks at these settings."""
+    """Return the action that the rule picks at these settings."""
     settings, then = choice.settings, int(choice.settings["picked"])
     theta = settings["theta"] if routing.theta is None else routing.theta
     m = settings["m"] if routing.m is None else routing.m

@@ -25,7 +25,7 @@ FEWEST = 10
 
 @dataclass(frozen=True, slots=True)
 class RuleEffect:
-    """What the rule would bring with a theta and an m."""
+    """The effect of the rule with a theta and an m."""
 
     offloaded: Told
     """Share of requests that the small engine answers; the interval holds those of which the log cannot tell."""
@@ -81,7 +81,7 @@ class RuleReplay:
         )
 
     def effect(self, theta: float | None = None, m: int | None = None) -> RuleEffect:
-        """What this theta and m would bring on these requests; None leaves each request its own.
+        """Estimate the effect of this theta and m on these requests; None leaves each request its own.
 
         Raises ValueError without any request.
         """
@@ -114,7 +114,7 @@ class RuleReplay:
         return widened(Interval(share, share), share, float(n), (0.0, 1.0), self._level)
 
     def _quality_of_small(self, small: Floats) -> tuple[int, Told | None]:
-        """Of the answers that the small engine would give: what it gave, and what comparisons had it say.
+        """Estimate the quality of the small engine's answers from those that it gave and those that comparisons asked for.
 
         Not known while one of the two parts has too few judged answers.
         """
@@ -143,7 +143,7 @@ class RuleReplay:
         return judged, Told(value, max(0.0, value - around[0]), min(1.0, value + around[1]))
 
     def _mean(self, known: Sequence[tuple[float, float]]) -> Told:
-        """Of (quality, probability of its being known)."""
+        """Return the mean quality of (quality, probability of its being known)."""
         quality, weight = (np.array(each) for each in zip(*((q, 1.0 / p) for q, p in known), strict=True))
         value, interval = weighted_mean(
             quality, weight, level=self._level, resamples=self._resamples, seed=self._seed
@@ -151,7 +151,7 @@ class RuleReplay:
         return Told(value, *interval)
 
     def _cost(self, small: Floats) -> Told | None:
-        """Of a request: what it cost where the same engine was asked, else what that engine's answers cost on average."""
+        """Estimate the cost of a request: as it was if the same engine was asked, else that engine's mean."""
         values = self._cost_usd.copy()
         for engine in (True, False):
             moved = (small == engine) & (self._small != engine)
@@ -199,7 +199,7 @@ def _went_small(choice: ChoiceRecord) -> bool:
 
 
 def _asked_small(choice: ChoiceRecord, theta: float | None, m: int | None) -> bool | None:
-    """Whether the rule would have asked the small engine; None: the log cannot tell."""
+    """Tell if the rule would have asked the small engine; None: the log cannot tell."""
     settings, went_small = choice.settings, _went_small(choice)
     theta = settings["theta"] if theta is None else theta
     m = int(settings["m"]) if m is None else m

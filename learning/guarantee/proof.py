@@ -82,7 +82,7 @@ class ProofFollower(LogFollower[str, Gate]):
 
 
 def compared(outcome: OutcomeRecord, detail: Mapping[str, Any]) -> Compared:
-    """What an outcome tells of a small engine's answer."""
+    """Read from an outcome how good a small engine's answer was."""
     loss, said = detail.get("loss"), detail.get("said")
     return Compared(outcome.quality if said is None else None, loss, said)
 

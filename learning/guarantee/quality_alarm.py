@@ -1,4 +1,4 @@
-"""Whether answers that are offloaded have become bad: what the overview, metrics and webhooks warn of.
+"""Notices that offloaded answers have become bad, for the overview, metrics and webhooks.
 
 Per served model and engine, by what judges, people and reviewers said lately, each apart. Of everybody together, where one
 tenant's bad answers are lost among many good ones, and of each tenant. Pure but for reading the sums.
@@ -34,7 +34,7 @@ _SURE = 1.96
 
 @dataclass(frozen=True, slots=True)
 class QualityStanding:
-    """How good an engine's offloaded answers to one model's requests are, as one kind of source says."""
+    """The quality of an engine's offloaded answers to one model's requests, by one kind of source."""
 
     model: str
     engine: str
@@ -124,13 +124,13 @@ def _shared(low: Sequence[tuple[LatelySums, float]], m: int) -> float:
 
 
 def _below(row: LatelySums, bar: float, share: float) -> bool:
-    """Whether the latest mean is surely below the bar, where only that share of the error is allowed."""
+    """Tell if the latest mean is surely below the bar, with only that share of the error allowed."""
     latest = mean_quality([row.latest], 1.0 - share * (1.0 - LEVEL)) if share else None
     return latest is not None and latest.high < bar
 
 
 def _fallen_apart(row: LatelySums, share: float) -> bool:
-    """Whether the intervals of the week and the one before do not meet, where only that share of the error is allowed.
+    """Tell if this week's interval lies apart below the last one's, with only that share of the error allowed.
 
     The standard errors alone, as `_surely_lower` has them, are too sure of few outcomes that are all equal.
     """
@@ -151,7 +151,7 @@ def _worst_first(found: Iterable[QualityStanding]) -> list[QualityStanding]:
 def _standings(
     rows: Sequence[LatelySums], references: Mapping[str, str], bar: float
 ) -> Iterator[tuple[LatelySums, QualityStanding]]:
-    """Of offloaded answers to served models."""
+    """Yield the standing of each engine's offloaded answers to a served model."""
     usual = {
         (row.tenant, row.model): row.period
         for row in rows

@@ -1,4 +1,4 @@
-"""How the students of tasks stand, for pages and reports: read from the store alone, to the same end as in the workers."""
+"""Reads the standing of tasks' students for pages and reports: from the store alone, to the same end as in the workers."""
 
 from __future__ import annotations
 

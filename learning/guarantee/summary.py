@@ -1,4 +1,4 @@
-"""What is proven per scope, and how much of its traffic that opens: for pages and reports, read from the store alone."""
+"""Sums up what is proven per scope, and how much of its traffic that opens: for pages and reports, from the store alone."""
 
 from __future__ import annotations
 

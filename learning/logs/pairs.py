@@ -22,7 +22,7 @@ Advanced = Callable[[int, int], None]
 
 @dataclass(slots=True)
 class ReadLog:
-    """What was read of a log."""
+    """The requests and answers that were read from a log."""
 
     pairs: list[Pair]
     """In the order in which they came."""

@@ -1,4 +1,4 @@
-"""What a replayed log comes to: per task scope and in all, how much was answered how, at which quality, and what it saved.
+"""Reports a replayed log: per task scope and in all, the share of each way to answer, its quality, and the savings.
 
 Intervals are bootstrapped over requests. They speak of this log's kind of traffic, not of another's.
 """
@@ -43,7 +43,7 @@ def stored(folder: Path, name: str, version: int) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What became of one request of the log."""
+    """The fate of one request of the log."""
 
     model: str
     scope: str
@@ -143,7 +143,7 @@ def _row(requests: Sequence[Replayed]) -> dict[str, Any]:
 
 
 def _in_shadow(requests: Sequence[Replayed], with_examples: bool) -> dict[str, Any]:
-    """How good the small engine's answers were that only were compared: what may be expected of offloading."""
+    """Sum up the small engine's answers that were only compared: they tell what to expect of offloading."""
     found = [quality for one in requests for given, quality in one.shadow if given == with_examples]
     quality, interval = _mean([(each, 1.0) for each in found])
     return {
@@ -169,7 +169,7 @@ def _sum(values: Sequence[float]) -> tuple[float, Interval]:
 
 
 def _mean(weighed: Sequence[tuple[float, float]]) -> tuple[float | None, Interval | None]:
-    """Of (quality, weight)."""
+    """Return the mean quality of (quality, weight)."""
     if not weighed:
         return None, None
     quality, weight = np.array(weighed, dtype=np.float64).T
@@ -247,7 +247,7 @@ def _aligned(cell: str, width: int, *, first: bool) -> str:
 
 
 def cautions(result: dict[str, Any]) -> list[str]:
-    """What the figures do not say, as lines of text."""
+    """List the limits of the figures, as lines of text."""
     total = result["total"]
     said = [""]
     if result["left_out"]:

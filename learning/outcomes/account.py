@@ -1,4 +1,4 @@
-"""What comparing in the background may cost a tenant: a share of what offload has saved lately, and a starting allowance.
+"""Limits the cost of comparing for a tenant: to a share of what offload has saved lately, and a starting allowance.
 
 Everything is read from the store, and reserved in it before it is spent: restarts and workers make no difference. Where the
 reference has no price, tokens are counted instead: a small engine's as a tenth of one of the reference's, and an offloaded
@@ -42,7 +42,7 @@ _KNOWN_AFTER = 12.0
 
 @dataclass(frozen=True, slots=True)
 class SpendLimits:
-    """How much may be spent."""
+    """The bounds of what may be spent."""
 
     spend_share: float
     """Of what offload has saved lately."""
@@ -98,7 +98,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class _Paid:
-    """What comparisons of one tenant have cost this process, mostly the latest: with and without a judge they differ."""
+    """The costs of one tenant's comparisons in this process, mostly the latest: with and without a judge they differ."""
 
     comparisons: float = 0.0
     amount: float = 0.0
@@ -133,7 +133,7 @@ class Accounts:
         self._paid: dict[tuple[str, Unit], _Paid] = {}
 
     def unit(self, model: str) -> Unit:
-        """What costs of a served model are counted in."""
+        """Return the unit in which costs of a served model are counted."""
         return self._models[model].unit
 
     def read(self, tenant: str, unit: Unit) -> Account:
@@ -181,7 +181,7 @@ class Accounts:
         return reserved
 
     def refused(self, tenant: str, unit: Unit) -> bool:
-        """Whether a limit did not hold just now."""
+        """Tell if a limit was exceeded just now."""
         at = self._refused.get((tenant, unit))
         return at is not None and time.monotonic() < at + _READ_EVERY_S
 
@@ -194,7 +194,7 @@ class Accounts:
         return max(0.0, 1.0 - spent / cap.most) if cap.most > 0 else 0.0
 
     async def left(self, tenant: str, unit: Unit) -> float:
-        """How much the tenant may still spend."""
+        """Return how much the tenant may still spend."""
         now = self._clock()
         caps = self._caps(await self._account(tenant, unit), Purse(self, tenant, unit, 0.0, now))
 
@@ -204,7 +204,7 @@ class Accounts:
         return await self._spending.reads(least)
 
     def note(self, purse: Purse, spent: float, by_small: int, for_small: float) -> None:
-        """What a comparison has cost in all, and for so many answers of small engines."""
+        """Note the whole cost of a comparison, and the number and cost of small engines' answers in it."""
         if len(self._paid) >= _MOST_TENANTS:
             self._paid.clear()
         paid = self._paid.get((purse.tenant, purse.unit), _Paid())
@@ -216,7 +216,7 @@ class Accounts:
         )
 
     def note_in_vain(self, tenant: str, usd: float, unread: int) -> None:
-        """What a comparison has cost that no outcome tells, and how many answers could not be judged."""
+        """Book the cost of a comparison that no outcome tells, and the number of answers that could not be judged."""
         for unit, amount in ((IN_VAIN_USD, usd), (UNREAD, unread)):
             if amount > _ROUNDING:
                 _book(self._spending, tenant, unit, 0.0, amount, self._clock())
@@ -226,7 +226,7 @@ class Accounts:
         _book(self._spending, tenant, REFUSED, 0.0, 1.0, self._clock())
 
     def worth(self, tenant: str, unit: Unit, more: int) -> bool:
-        """Whether so many further comparisons cost no more than a month's requests can save; so while that is unknown."""
+        """Tell if so many further comparisons cost no more than a month's requests can save; True while that is unknown."""
         paid, (_, account) = self._paid.get((tenant, unit)), self._known.get((tenant, unit), (0.0, None))
         if account is None or not account.price or paid is None or paid.comparisons < _KNOWN_AFTER:
             return True
@@ -274,7 +274,7 @@ class Accounts:
 
 @dataclass(slots=True)
 class Purse:
-    """What is set aside for one comparison."""
+    """An amount that is set aside for one comparison."""
 
     accounts: Accounts
     tenant: str

@@ -72,7 +72,7 @@ class NoJudge(Unjudged):
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What may be paid for one sample's verdicts, in what the sample is paid in."""
+    """The ways to pay for one sample's verdicts, in the unit that the sample is paid in."""
 
     afford: Callable[[float], Awaitable[bool]]
     """Sets aside what they can cost, and tells whether they may be asked for."""
@@ -178,7 +178,7 @@ class Comparison:
         self._alone = alone
 
     def refuses(self, engine: Engine) -> bool:
-        """Whether the engine refused lately to be asked without a client's key."""
+        """Tell if the engine refused lately to be asked without a client's key."""
         at = self._refused.get(engine.info.name)
         return at is not None and time.monotonic() < at + _LEFT_ALONE_S
 
@@ -196,7 +196,7 @@ class Comparison:
         return self._exams is not None and self._exams.refuses(name)
 
     def likely_for_answers(self, sample: Sample, served: str) -> float:
-        """What asking the others costs at most unless they are far longer than the `served` answer; in the sample's unit."""
+        """Estimate the cost of asking the others, unless they are far longer than `served`; in the sample's unit."""
         total, long = 0.0, _LONGER_TOKENS + _TIMES_AS_LONG * estimated_tokens(served)
         for way, _ in sample.to_ask:
             asked, _ = asked_again(sample.asked.chat, way, self._limits.max_tokens)
@@ -207,7 +207,7 @@ class Comparison:
         return total
 
     def most_for_verdicts(self, sample: Sample, pairs: Sequence[tuple[str, str]]) -> float:
-        """What judging so many pairs of answers can cost at most, in the sample's unit."""
+        """Bound the cost of judging so many pairs of answers, in the sample's unit."""
         judge, shown = self._judge(sample), 4 * self._limits.characters
         if judge is None:
             return 0.0
@@ -285,7 +285,7 @@ class Comparison:
         return [standard, *(_with_loss(each, judged=not settled, again=again) for each in judged)]
 
     async def _passes(self, sample: Sample, judge: Judge, standard: str, means: Means) -> bool:
-        """Whether the judge passed its exam, or does now; each verdict of it is paid by itself. Raises NotAnswered."""
+        """Tell if the judge passed its exam, or passes it now; each verdict of it is paid by itself. Raises NotAnswered."""
         name = judge.engine.info.name
         if self._exams is None or self._exams.passed(name):
             return True
@@ -466,8 +466,10 @@ def told_losses(sample: Sample, told: Told, reference: str, others: Sequence[Com
 
 
 def _beside(standard: Compared, near: Sequence[str], second: Compared | None) -> tuple[bool, Compared]:
-    """Whether the reference's answer needs no judge; and it, with whether the nearest past one and its own second one are
-    equal; blocks."""
+    """Tell if the reference's answer needs no judge; return it with those of its figures that equality tells.
+
+    Blocks.
+    """
     copies = [same(text, standard.text) for text in near[:1]]
     return settles(standard.text, near), replace(
         standard,
@@ -488,7 +490,7 @@ def _with_loss(answer: Compared, *, judged: bool, again: bool | None) -> Compare
 
 
 def equality_key(sample: Sample, way: Attempt) -> tuple[str, str, str, bool]:
-    """What has its own share of answers that are equal to the reference's."""
+    """Return the key under which the share of answers equal to the reference's is counted."""
     return sample.tenant, sample.scope, way.engine, bool(way.examples)
 
 
@@ -497,7 +499,7 @@ def _bytes(text: str) -> int:
 
 
 def example_qualities(compared: Sequence[Compared]) -> list[tuple[int, float]]:
-    """What the judged answers to one request say of the examples that some were made with: (example id, quality).
+    """Derive the quality of examples from the judged answers to one request: (example id, quality).
 
     The answer's quality is each example's, except for a bad answer where the same engine did no better without them: then
     its failure was not theirs, and nothing is said of them.

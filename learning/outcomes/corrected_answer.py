@@ -28,7 +28,7 @@ class CorrectedAnswers:
     """Whom a tenant's request answered; None where nobody knows."""
 
     def wrong(self, record: RequestRecord) -> ExactAnswer | None:
-        """What a repeat of the request is given now. To be asked before the correction is stored: with it, this goes."""
+        """Return what a repeat of the request is given now. Ask before the correction is stored: with it, this goes."""
         return None if record.exact_key is None else self.cache.get(record.exact_key, time.time())
 
     def give(self, record: RequestRecord, wrong: ExactAnswer | None, example: Example) -> bool:

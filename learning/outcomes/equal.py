@@ -88,7 +88,7 @@ _OPERATORS = r"\+\+|--|\*\*|//|<<=?|>>=?|&&|\|\||::|[-+*/%<>=!&|^]=|->|=>"
 
 
 def same(ours: str, reference: str) -> bool:
-    """Whether two answers mean the same, whatever stands around it. Case counts in code, and in what may be code.
+    """Tell if two answers mean the same, whatever stands around it. Case counts in code, and in what may be code.
 
     Prose beside a block of code counts unless the other answer is that code alone and the prose takes nothing back.
     """
@@ -120,7 +120,7 @@ def _equal(ours: Meant, reference: Meant) -> bool:
 
 
 def settles(reference: str, near: Sequence[str] = ()) -> bool:
-    """Whether any answer that is not the same as this one of the reference is plainly worse: a number, JSON, a label.
+    """Tell if any answer that differs from this one of the reference is plainly worse: a number, JSON, a label.
 
     `near`: answers to similar requests. A short answer is a label if it looks like a name in a program, or if it is one of
     few that these have in common.

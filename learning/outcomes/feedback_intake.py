@@ -198,14 +198,14 @@ class FeedbackIntake:
     async def _labels_only(
         self, tenant: str, answer: Target, fields: dict[str, Any], observed: Example | None, by: Behind
     ) -> bool:
-        """Whether a correction labels a task's request and can become no example: it comes without messages."""
+        """Tell if a correction only labels a task's request: without messages it can become no example."""
         replaces = observed is not None and observed.contributor == by.contributor
         if self.labels is None or "messages" in fields or (replaces and self.corrections is not None):
             return False
         return await asyncio.to_thread(self.labels.knows, tenant, answer.request_id)
 
     def _owner(self, answer: Target, observed: Example | None, by: Behind, apart: bool) -> Behind:
-        """Whose a corrected answer becomes: its end user's, also where the feedback names none."""
+        """Return the owner of a corrected answer: its end user, also if the feedback names none."""
         end_user = user_part(answer.contributor or "") if apart else ""
         if observed is not None:
             end_user = end_user or user_scope(observed.scope)

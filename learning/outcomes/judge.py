@@ -179,7 +179,7 @@ def judgement(votes: Iterable[Vote], unread: int = 0, *, tie: float = TIE_BAND) 
 
 
 def is_tie(score: float, tie: float = TIE_BAND) -> bool:
-    """Whether a mean score is within the tie band."""
+    """Tell if a mean score is within the tie band."""
     # Rounding may put a mean of whole numbers slightly above 0.3.
     return abs(score) <= tie + 1e-9
 

@@ -78,7 +78,7 @@ _WORTH_A_JUDGE = 20
 
 
 class _Came(NamedTuple):
-    """What became of a sample."""
+    """The result of a sample."""
 
     result: str
     unread: int = 0
@@ -224,7 +224,7 @@ class Judging:
             self._held_bytes -= gone_bytes
 
     def _may_compare(self, finished: Finished, engines: Sequence[str]) -> bool:
-        """Whether everybody who may be asked to compare is where the tenant's requests may be answered."""
+        """Tell if everybody who may be asked to compare is in a region that the tenant's requests may go to."""
         reach = finished.arrival.reach
         if not reach.region:
             return True
@@ -282,7 +282,7 @@ class Judging:
         return min(proof.share, _RARE)
 
     def too_dear(self, model: str, tenant: str, proof: Proof | None) -> bool:
-        """Whether proof is held back since it costs more than offloading a month's requests can save. Any thread."""
+        """Tell if proof is held back since it costs more than offloading a month's requests can save. Any thread."""
         return proof is not None and self._not_worth(tenant, self._accounts.unit(model), proof)
 
     def _not_worth(self, tenant: str, unit: Unit, proof: Proof) -> bool:
@@ -322,7 +322,7 @@ class Judging:
             self._metrics.samples.labels(result).inc()
 
     async def _judged(self, taken: Sample, since: float) -> str:
-        """What became of a sample. Raises NotAnswered, and whatever a store or a broken component raises."""
+        """Judge a sample and return its result. Raises NotAnswered, and whatever a store or a broken component raises."""
         served, settled = await looked_at(taken.size_bytes, _read, taken)
         if served is None:
             return "unreadable"
@@ -388,12 +388,12 @@ class Judging:
             self._settle(taken, purse, bill, came)
 
     def _may_be_equal(self, taken: Sample) -> bool:
-        """Whether it is worth asking where no judge can be paid."""
+        """Tell if it is worth asking although no judge can be paid."""
         keys = [equality_key(taken, way) for way, _ in taken.others]
         return bool(taken.scope) and any(map(self._alone.worth_asking, keys))
 
     async def _too_few(self, taken: Sample, verdicts: float) -> bool:
-        """Whether what is left does not pay for so many verdicts that anything could be proven by them."""
+        """Tell if what is left pays for too few verdicts to prove anything."""
         left = await self._accounts.left(taken.tenant, taken.unit)
         return left < _WORTH_A_JUDGE * verdicts
 
@@ -427,7 +427,7 @@ class Judging:
             log.error("store_failed", kind="usage", error=error)
 
     def _own_price(self, taken: Sample, served: Assembled) -> float:
-        """What the request costs at the reference."""
+        """Return the price of the request at the reference."""
         usage = served.used(tokens_in_bytes(len(taken.asked.chat.body)))
         price = price_in(taken.unit, self._engines[taken.reference].info.price)
         return price.cost_usd(usage) or 0.0

@@ -1,4 +1,4 @@
-"""How much is judged, how, and at what price: plain values that the settings become."""
+"""Holds the limits of judging as plain values that the settings become."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from learning.outcomes.judge import TIE_BAND
 
 @dataclass(frozen=True, slots=True)
 class JudgingLimits:
-    """How much is judged, how, and at what price."""
+    """The amount, the form and the price of judging."""
 
     share_offloaded: float
     """Of requests that another engine than the reference answered, whatever hangs on it."""

@@ -30,7 +30,7 @@ _NOT_ASKED_AGAIN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a person said of the served answer."""
+    """A person's word on the served answer."""
 
     score: float
     """0 to 1."""
@@ -79,12 +79,12 @@ class Sample:
 
     @property
     def size_bytes(self) -> int:
-        """What it keeps in memory, roughly: the request's body and the answer's, as they came."""
+        """Count the bytes it keeps in memory, roughly: the request's body and the answer's, as they came."""
         return _size_bytes(self.asked, self.body)
 
     @property
     def by_reference(self) -> bool:
-        """Whether the reference gave the served answer."""
+        """Tell if the reference gave the served answer."""
         return self.served.engine == self.reference
 
     @property
@@ -134,7 +134,7 @@ def _size_bytes(asked: Asked, body: Body) -> int:
 
 
 def held_bytes(finished: Finished) -> int:
-    """What a finished request keeps in memory, roughly: its body, its answer, and the past ones found for it."""
+    """Count the bytes a finished request keeps in memory, roughly: its body, its answer, and the past ones found for it."""
     found = finished.plan.neighbours if finished.plan is not None else ()
     texts = sum([one.example.size_bytes for one in found])
     vectors = sum(one.vector.nbytes for one in found if one.vector is not None)

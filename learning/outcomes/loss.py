@@ -1,4 +1,4 @@
-"""How much is lost by one answer against the reference's, where a person's word tells how good one of them was.
+"""Measures the loss of one answer against the reference's if a person's word tells how good one of them was.
 
 Pure functions. Both answers are measured alike: against the right one where it is known, which a person wrote (a
 correction) or confirmed (the highest score).
@@ -22,8 +22,11 @@ def right_answer(answer: str, score: float, correction: str = "", near: Sequence
 
 
 def closeness(answer: str, right: str) -> float:
-    """How good an answer is, 0 to 1, where the right one is known: 1 for the same; else 0 where that leaves no choice of
-    words, as a label does, and the F1 of the words in common where it does (Rajpurkar et al., 2016, "SQuAD")."""
+    """Return how good an answer is, 0 to 1, given the right one: 1 for the same.
+
+    Else 0 if the right one leaves no choice of words, as a label does, or the F1 of the words in common (Rajpurkar et al.,
+    2016, "SQuAD").
+    """
     if same(answer, right):
         return 1.0
     if settles(right) or max(len(answer), len(right)) > _LONGEST:

@@ -72,7 +72,7 @@ class Judge:
         *,
         only_wins: bool = False,
     ) -> Judgement | None:
-        """How much better `ours` is than `other`, as answers to `messages`; None unless each order has a verdict.
+        """Judge how much better `ours` is than `other`, as answers to `messages`; None unless each order has a verdict.
 
         `only_wins`: ask further votes only while `ours` wins by those that are there; what changes nothing need not be
         known any better. Raises what `ask` raises.
@@ -96,7 +96,7 @@ class Judge:
     def request(
         self, number: int, messages: Sequence[Mapping[str, Any]], first: str, second: str
     ) -> VerdictRequest:
-        """What the judge is asked about two answers to `messages`. `number`: of the requests of one comparison, from 0."""
+        """Make the judge's request about two answers to `messages`. `number`: of the requests of one comparison, from 0."""
         prompt = judge_prompt(messages, first, second, reading=number // 2 + 1, characters=self.characters)
         bound = {} if "max_completion_tokens" in self.fields else {"max_tokens": self.verdict_tokens}
         info = self.engine.info

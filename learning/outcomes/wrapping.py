@@ -43,7 +43,7 @@ _ASKS_NOTHING_ELSE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """What an answer says."""
+    """The meaning of an answer, without what stands around it."""
 
     text: str
     language: str = ""

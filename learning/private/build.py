@@ -59,7 +59,7 @@ class NothingToRelease(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """What is released, with how much noise, within which budget. All of it is public."""
+    """The form of a release, its noise and its budget. All of it is public."""
 
     budget: PrivacyBudget
     releases: int
@@ -70,7 +70,7 @@ class Mechanism:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What came of a release."""
+    """The result of writing a release's examples."""
 
     questions: int
     examples: int
@@ -81,7 +81,7 @@ class Written:
 
 
 def spent(releases: Sequence[Release]) -> Spent:
-    """What releases spent together."""
+    """Add up what releases spent."""
     return together(Spent(each.rho, each.slip) for each in releases)
 
 
@@ -159,7 +159,7 @@ class PrivateBuilder:
 
 @dataclass(slots=True)
 class _Purse:
-    """What writing may spend, and has spent."""
+    """The money that writing may spend, and has spent."""
 
     tenant: str
     max_usd: float

@@ -45,7 +45,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an engine said, in US dollars and seconds."""
+    """An engine's answer, with its cost in US dollars and its time in seconds."""
 
     text: str
     usd: float
@@ -92,7 +92,7 @@ class Rehearsed:
 
     @property
     def large_usd(self) -> float:
-        """What the recorded answers of these questions cost."""
+        """Return the cost of these questions' recorded answers, in US dollars."""
         return sum(one.past.usd for one in self.questions)
 
 
@@ -100,7 +100,7 @@ ALONE, NEAREST, RANDOM, COPY = "small alone", "small + {} nearest", "small + {} 
 
 
 def tried(answer: Answer, past: Past, near: Sequence[str] = ()) -> Tried:
-    """What an answer is worth against the recorded one. `near`: as of learning.outcomes.equal.settles."""
+    """Rate an answer against the recorded one. `near`: as of learning.outcomes.equal.settles."""
     equal = same(answer.text, past.answer)
     agreed = 1.0 if equal else 0.0 if settles(past.answer, near) else None
     lost = None

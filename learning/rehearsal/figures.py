@@ -1,4 +1,4 @@
-"""What a rehearsal comes to: a row for each way, what would be offloaded at which loss, and the verdict in one sentence."""
+"""Sums a rehearsal up: a row for each way, the offloaded share at each loss, and the verdict in one sentence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What came of one way."""
+    """The results of one way."""
 
     way: str
     questions: int
@@ -57,7 +57,7 @@ def rows(found: Rehearsed) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class Offload:
-    """What one way would take over under one bound of the loss over all requests."""
+    """The requests that one way would take over under one bound of the loss over all requests."""
 
     way: str
     max_loss: float

@@ -1,4 +1,4 @@
-"""What the student of a task would answer to past requests: it costs no engine's answer.
+"""Predicts the answers of a task's student to past requests: it costs no engine's answer.
 
 Where nearly all answers under the same instructions are few labels, as of learning.tasks.proposals.
 """
@@ -24,7 +24,7 @@ _MOST_ROWS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """What a student made of one request."""
+    """A student's answer to one request."""
 
     answer: str
     confidence: float
@@ -56,8 +56,10 @@ def with_student(found: Rehearsed, past: Sequence[Past]) -> Rehearsed:
 
 
 def in_order(past: Sequence[Past], every: int) -> list[Predicted | None]:
-    """What the student would have made of each request of one scope in the log's order, trained anew after `every` ones;
-    None before it can be trained, and everywhere where the answers are no labels. Blocks for seconds."""
+    """Predict each request of one scope in the log's order, by a student that is trained anew after `every` ones.
+
+    None before it can be trained, and everywhere if the answers are no labels. Blocks for seconds.
+    """
     rows = labelled(past)
     if not rows:
         return [None] * len(past)

@@ -99,7 +99,7 @@ class Due:
 
 
 def due(runs: list[ReplayRun], window: Window | None) -> Due | None:
-    """What is due, of the latest runs, newest first. Runs of a command are resumed by hand."""
+    """Choose what is due of the latest jobs, newest first. Jobs of a command are resumed by hand."""
     for run in reversed(runs):
         if run.asked_by == _ADMIN and run.state in _UNFINISHED:
             return Due(run.id, None)

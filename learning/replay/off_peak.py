@@ -41,7 +41,7 @@ _LOOK_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class UsualWeek:
-    """What is usual, in local time: index 0 is Monday from 00:00 to 01:00."""
+    """The usual load, in local time: index 0 is Monday from 00:00 to 01:00."""
 
     in_flight: tuple[float, ...]
     """Expected requests in flight, shape (168,)."""
@@ -156,7 +156,7 @@ class OffPeakGate:
 
     @property
     def open(self) -> bool:
-        """Whether `may_go_on` would return at once."""
+        """Tell if `may_go_on` would return at once."""
         return self._open.is_set()
 
     async def may_go_on(self) -> None:

@@ -1,4 +1,4 @@
-"""What to replay first: distil or expand, by gain per unit of cost, within a budget (EchoLM §4.3.1). Asks no engine.
+"""Plans what to replay first: distil or expand, by gain per unit of cost, within a budget (EchoLM §4.3.1). Asks no engine.
 
 The planner considers a tenant's examples with the highest gains. Each is distilled; where replay may expand, those that
 stand alone are expanded as well, by the same gain. The paper's G(e+), a mean over neighbours, is not computed: expanding
@@ -39,7 +39,7 @@ _INDEX_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a step is expected to cost."""
+    """The expected cost of a step."""
 
     usd: float
     tokens: int
@@ -76,7 +76,7 @@ class Candidate:
     """None where it must not be expanded, or another example is near."""
 
     def steps(self) -> Iterator[NewStep]:
-        """What could be done about it; nothing without anything to gain."""
+        """Yield the steps that could improve it; none without anything to gain."""
         if self.gain > 0:
             if self.distil is not None:
                 yield self._step("distil", self.distil)
@@ -141,7 +141,7 @@ def effect_per_budget(step: NewStep, budget: ReplayBudget) -> float:
 
 
 def chance(successes: float, tries: float, *, rarely: bool = False) -> float:
-    """How often such a step comes to something, from how often it did: before any 1/2 (Laplace's rule of succession).
+    """Estimate how often such a step comes to something, from how often it did: before any 1/2 (Laplace's rule).
 
     `rarely`: where there is reason to expect little, 1/10.
     """
@@ -149,7 +149,7 @@ def chance(successes: float, tries: float, *, rarely: bool = False) -> float:
 
 
 def chance_of_better(before: float, quality_sum: float, quality_count: int, *, weight: float = 2.0) -> float:
-    """That asking again betters an answer: what is expected of its like, moved by what was said of answers made with it.
+    """Estimate the chance that asking again betters an answer: its like's, moved by judgements of answers made with it.
 
     `before` counts as `weight` observations; each judgement of quality q says 1 - q.
     """
@@ -172,7 +172,7 @@ class Planner:
     """How long an example that was replayed is left alone."""
 
     def plan(self, budget: ReplayBudget, tenant: str = "") -> list[NewStep]:
-        """What a run would do for a tenant, or for all, best first. Blocks; changes nothing."""
+        """Plan the steps of a job for a tenant, or for all, best first. Blocks; changes nothing."""
         tenants = [tenant] if tenant else sorted(self.material.store.examples.tenants())
         return plan((found for each in tenants for found in self.candidates(each)), budget, self.most)
 
@@ -225,7 +225,7 @@ class Planner:
         follower.wait_for(self.material.store.examples.last_seq(), _INDEX_S)
 
     def _distil(self, example: Example, engines: Engines, past: Mapping[tuple[str, str], int]) -> Way:
-        """How likely asking again betters this answer follows from who gave it, and from what was said of it."""
+        """Weigh asking again: who gave this answer, and what was said of it, tell how likely a better one is."""
         asked, answer = _tokens(example)
         cost = self.samples * _cost(engines.reference, asked, answer) + self._verdicts(
             self.samples, asked, answer
@@ -319,7 +319,7 @@ class Order:
 
 
 def _tokens(example: Example) -> tuple[int, int]:
-    """Of its prompt, as the engine counted them, so that its instructions are among them; and of its answer."""
+    """Count the tokens of its prompt, as the engine did, with its instructions; and those of its answer."""
     return max(1, example.prompt_tokens or len(example.question) // 4), max(1, example.completion_tokens)
 
 

@@ -1,4 +1,4 @@
-"""What a tenant's comparisons added up to, and which rungs of the ladder they prove.
+"""Adds up a tenant's comparisons, and derives which rungs of the ladder they prove.
 
 Counts only: a histogram of similarities, labels per rung, answers given out, audits and how many were wrong. All of it can
 be rebuilt from rows, and none crosses a tenant, an embedding version or a policy, because each has a ledger of its
@@ -44,7 +44,7 @@ _FIRST_PHASE = 0.8
 
 
 class Standing(enum.Enum):
-    """Whether the monitor lets anything be reused."""
+    """The monitor's permission to reuse anything."""
 
     OPEN = "open"
     OVER_BUDGET = "over_budget"
@@ -53,7 +53,7 @@ class Standing(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReuseSettings:
-    """What a key is allowed. `delta` is what its owner chose; the rest is the operator's."""
+    """The settings of a key's reuse. `delta` is what its owner chose; the rest is the operator's."""
 
     delta: float
     """At most this share of reused answers may be wrong: 0.01, 0.02 or 0.05."""
@@ -176,12 +176,12 @@ class Ledger:
         return Standing.OPEN if self._affordable(self.audits_under_way) else Standing.OVER_BUDGET
 
     def hidden_wrong(self, supposed_caught: int = 0) -> float:
-        """How many of this phase's reused answers were wrong, at most, if so many more audits were wrong."""
+        """Bound the number of this phase's reused answers that were wrong, if so many more audits were wrong."""
         caught = self._now["audited_wrong", 0] + supposed_caught
         return most_hidden(caught, self.settings.audit_share, self._alpha())
 
     def grace(self) -> float:
-        """How many wrong answers must be allowed for before reuse has paid for any: audits are blind to so few."""
+        """Return how many wrong answers are allowed before reuse has paid for any: audits are blind to so few."""
         return 1.0 + most_hidden(GRACE_CAUGHT, self.settings.audit_share, self._alpha())
 
     def add_label(

@@ -1,4 +1,4 @@
-"""How far a task's inputs lie from those its student was trained on, now and at its training: for pages and reports.
+"""Measures how far a task's inputs lie from those its student was trained on, now and at its training, for pages.
 
 Of each logged input, also those that the student left to the teacher as too unlike. Read from the store alone.
 """

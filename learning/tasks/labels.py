@@ -28,7 +28,7 @@ class GivenLabels:
     tasks: Tasks
 
     def knows(self, tenant: str, request_id: str) -> bool:
-        """Whether the request belonged to a task and is kept: then a correction needs no messages to teach something."""
+        """Tell if the request belonged to a task and is kept: then a correction needs no messages to teach something."""
         return self.tasks.answers.of_request(tenant, request_id) is not None
 
     def said(self, tenant: str, request_id: str, feedback: UserFeedback) -> None:

@@ -76,7 +76,7 @@ class TaskFinder:
         """By tenant, its newest example at the last look."""
 
     def step(self) -> list[TaskRow]:
-        """What was found and listed now, of tenants of whom something new is remembered. Blocks; raises StoreBusy."""
+        """Find and list new tasks, of tenants of whom something new is remembered. Blocks; raises StoreBusy."""
         listed: list[TaskRow] = []
         for tenant in self._store.tenants():
             newest = next((example.id for example in self._store.examples.newest(tenant, 1)), 0)

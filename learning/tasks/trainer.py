@@ -39,7 +39,7 @@ class StudentPace:
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """What is known of a task beside its answers."""
+    """The rhythm and the labels of a task, beside its answers."""
 
     every: int
     """New labels after which its student is trained anew."""

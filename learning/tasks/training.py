@@ -241,7 +241,7 @@ class _Training:
         return tried
 
     def _folds(self, newest: Ints) -> list[Ints]:
-        """What is held out, in turn: of each label its share. What came since the last version is held out with it."""
+        """Choose what is held out, in turn: of each label its share, and with it what came since the last version."""
         shuffled = self.random.permutation(len(self.rows))
         rank = np.zeros(len(self.rows), np.int64)
         for label in range(len(self.labels)):
@@ -387,7 +387,7 @@ class _Training:
     def _declared(
         self, recipe: _Recipe, held: _HeldOut, folds: Sequence[Ints], form: Form, embedding_version: str
     ) -> tuple[Declared, float]:
-        """What the model says of itself, and the median distance of held-out inputs to those that were trained on."""
+        """Return the model's declaration, and the median distance of held-out inputs to those that were trained on."""
         distances, met = [], []
         for fold in folds:
             rest = np.setdiff1d(np.arange(len(self.rows)), fold)

@@ -37,7 +37,7 @@ HALF_LIFE_S = 14 * 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class TrainingKnobs:
-    """How a bandit is trained and compared."""
+    """The settings of training and comparing a bandit."""
 
     half_life_s: float = HALF_LIFE_S
     """A row this much older than the latest counts half."""
@@ -99,7 +99,7 @@ def _action_of(choice: ChoiceRecord, outcome: OutcomeRecord, options: Sequence[O
 
 
 def enough(rows: Sequence[Row], needed: int) -> bool:
-    """Whether these are as much evidence as `needed` outcomes are where nothing is clear.
+    """Tell if these are as much evidence as `needed` outcomes are if nothing is clear.
 
     Either there are so many rows, or an action other than the reference is known as precisely as so many outcomes of which
     half are good would tell: 124 lost judgements of 124 tell more than 200 of which 100 are lost.
@@ -116,7 +116,7 @@ def enough(rows: Sequence[Row], needed: int) -> bool:
 
 
 def _half_width(good: float, count: int) -> float:
-    """Of the 95 % interval of a share (Wilson 1927)."""
+    """Return half the width of the 95 % interval of a share (Wilson 1927)."""
     share, z2 = good / count, 1.96**2
     return math.sqrt(z2 * (share * (1.0 - share) / count + z2 / (4.0 * count * count))) / (1.0 + z2 / count)
 

@@ -33,7 +33,7 @@ class Trainer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often to train, and on how many outcomes."""
+    """The pace of training, and the number of outcomes it is based on."""
 
     min_new_outcomes: int
     max_outcomes: int

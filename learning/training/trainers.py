@@ -1,4 +1,4 @@
-"""How each kind of artifact is trained: adapts the training functions to the learner."""
+"""Trains each kind of artifact: adapts the training functions to the learner."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class _Largest:
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """What is expected of an action, all of it as shares, so that its reward follows at any preference."""
+    """The expectations of an action, all of them as shares, so that its reward follows at any preference."""
 
     is_reference: bool
     quality: float
@@ -257,7 +257,7 @@ class Chooser:
         context: dict[str, float],
         bandit: Bandit | None,
     ) -> tuple[Estimate, int]:
-        """What is expected of every action, and the number of lessons that was learnt from."""
+        """Estimate every action, and return the number of lessons that the bandit learnt from."""
         if bandit is None:
             return Estimate(self._expected(situation, priced), (UNKNOWN,) * len(priced)), 0
         return bandit.estimate(Scene(situation.vector, context, options)), bandit.learned

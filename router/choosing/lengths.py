@@ -1,4 +1,4 @@
-"""How long an answer will be: as those to near questions were, and else as the engine's answers lately are.
+"""Estimates the length of an answer: as those to near questions were, and else as the engine's answers lately are.
 
 On recorded pairs of three kinds (docs/experiments/routing.md) this takes the error of the expected cost of single requests
 from a factor of 2.4 down to 1.7, and leaves the sum over requests within a tenth.

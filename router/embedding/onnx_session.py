@@ -195,7 +195,7 @@ class OnnxSession:
 
 
 def _with_low_priority() -> None:
-    """What else the machine does goes before this thread."""
+    """Lower this thread's priority, so that everything else on the machine goes before it."""
     # Of a thread on Linux; elsewhere it would be the whole process, and where it may not be changed nothing is lost.
     if sys.platform == "linux":
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""What the requests of a scope have in common, learnt as they come, so that only what is *asked* is embedded.
+"""Learns what the requests of a scope have in common, as they come, so that only what is *asked* is embedded.
 
 Applications send one text around ever-new questions: a few hundred words of rules, then the question. An embedding of all of
 it says how alike the rules are. So a text is taken in pieces (lines, and sentences within a line); a piece that stood in
@@ -47,7 +47,7 @@ _ENDS = (". ", "! ", "? ", ": ", "; ", ">", '",')
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What of a text is embedded."""
+    """The part of a text that is embedded."""
 
     text: str
     """What is asked: the text without what requests have in common; the text itself where nothing is known."""
@@ -57,7 +57,7 @@ class Digest:
 
 @dataclass(slots=True)
 class _Learnt:
-    """What is known of one scope."""
+    """The knowledge of one scope."""
 
     pieces: dict[int, tuple[int, str]] = field(default_factory=dict)
     """By hash, those met last at the end: the number of texts, and who sent them."""
@@ -95,7 +95,7 @@ class Templates:
             return _digest(learnt, read, pieces, user)
 
     def digest(self, tenant: str, scope: str, text: str) -> Digest:
-        """What of a text would be embedded as of now. Learns nothing."""
+        """Return what of a text would be embedded as of now. Learns nothing."""
         with self._lock:
             last, learnt = self._last
             if last != (tenant, scope):
@@ -116,7 +116,7 @@ class Templates:
             _forget_first(known, _TEXTS)
 
     def comparable(self, asked: Digest, example: Example) -> bool:
-        """Whether similarity of the embeddings says how alike the request and the example are.
+        """Tell if similarity of the embeddings says how alike the request and the example are.
 
         It does where the same was left out of both, the example's embedding is of what is left, and the two are not
         mostly the same text for a reason that nobody has learnt yet.
@@ -212,7 +212,7 @@ def _counts(run: range, pieces: list[str]) -> bool:
 
 
 def _mostly_shared(one: str, other: str) -> bool:
-    """Whether two different texts are the same for the greater part, word for word: at their ends, or by pieces."""
+    """Tell if two different texts are the same for the greater part, word for word: at their ends, or by pieces."""
     if min(len(one), len(other)) < _LEAST_SHARED:
         return False
     head = _shared(one, other)

@@ -45,7 +45,7 @@ class ScorerBroken(ScorerError):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a model declares about itself, as ONNX metadata."""
+    """The model's declaration of itself, as ONNX metadata."""
 
     features_version: str = VERSION
     features_names: tuple[str, ...] = NAMES
@@ -131,7 +131,7 @@ class ScorerModel(OnnxSession):
         return [min(1.0, max(0.0, worth)) for worth in found]
 
     def quality(self, scope: str = "") -> SetQuality:
-        """How worths of a set add up in this scope."""
+        """Return how worths of a set add up in this scope."""
         learnt = self.declared.qualities
         return learnt.get(scope) or learnt.get("") or UNLEARNT
 

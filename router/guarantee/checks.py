@@ -1,4 +1,4 @@
-"""How often answers are checked while a way is open, and whether the checks come back."""
+"""Decides how often answers are checked while a way is open, and notices checks that do not come back."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ class Awaited:
         self.wished = 0.0
 
     def overdue(self, now_s: float) -> bool:
-        """Whether the way may answer nobody until there is an outcome again."""
+        """Tell if the way may answer nobody until there is an outcome again."""
         return self.wished > self.most and now_s - self.since_s > self.most_s

@@ -71,8 +71,10 @@ def spent(number: int) -> float:
 
 
 def exceeds(counts: Mapping[float, int], threshold: float, alpha: float) -> bool:
-    """Whether values from 0 to 1, given by how often each was seen, prove a mean above `threshold`, with a chance of `alpha`
-    of ever being wrong, however often one looks."""
+    """Tell if values from 0 to 1, given by how often each was seen, prove a mean above `threshold`.
+
+    The chance of ever being wrong is `alpha`, however often one looks.
+    """
     logs = [0.0] * len(_STAKES)
     for value, count in counts.items():
         gains, _ = _gains(threshold, value, 1.0)
@@ -164,7 +166,7 @@ class Evidence:
 
     @property
     def changed(self) -> bool:
-        """Whether the mean fell below the threshold after it was proven to exceed it."""
+        """Tell if the mean fell below the threshold after it was proven to exceed it."""
         return self.proven and self._detector.found
 
     @property
@@ -174,12 +176,12 @@ class Evidence:
 
     @property
     def worthless(self) -> bool:
-        """Whether as much would be known without the comparisons so far, or more."""
+        """Tell if as much would be known without the comparisons so far, or more."""
         return not _reaches(self._for, self._capital, 0.0)
 
     @property
     def mean(self) -> float | None:
-        """Of the values so far; None without any."""
+        """Return the mean of the values so far; None without any."""
         weight = float(self._seen.sum())
         return float(self._seen @ np.arange(len(self._seen))) / _LEVELS / weight if weight else None
 
@@ -208,13 +210,13 @@ def _capital_for(most: float) -> tuple[float, ...]:
 
 @lru_cache(maxsize=4096)
 def _gains(threshold: float, quality: float, most: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """What one comparison adds to the logarithm of each stake's capital, betting for the mean and against it."""
+    """Return what one comparison adds to the logarithm of each stake's capital, betting for the mean and against it."""
     up, down = (quality - threshold) / threshold, (threshold - quality) / (most - threshold)
     return tuple(math.log1p(s * up) for s in _STAKES), tuple(math.log1p(s * down) for s in _AGAINST_STAKES)
 
 
 def _reaches(logs: list[float], shares: tuple[float, ...], wanted: float) -> bool:
-    """Whether the capital's logarithm is at least `wanted`; as the shares add up to 1, it is at most the largest one."""
+    """Tell if the capital's logarithm is at least `wanted`; as the shares add up to 1, it is at most the largest one."""
     return max(logs) >= wanted and _capital(logs, shares) >= wanted
 
 

@@ -170,7 +170,7 @@ class QualityFloor:
         return self._requests
 
     def status(self) -> FloorStatus:
-        """Whether the guarantee holds, for people and metrics."""
+        """Return the state of the guarantee, for people and metrics."""
         if self._budget() < 0.0:
             return "threatened"
         return "holds" if self.offload_cap() >= 1.0 else "limiting"

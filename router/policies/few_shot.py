@@ -53,7 +53,7 @@ class Knobs:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a decision is made on."""
+    """The material of a decision."""
 
     near: list[Candidate]
     chosen: tuple[Candidate, ...]
@@ -67,7 +67,7 @@ class _Found:
 
     @property
     def novel(self) -> bool:
-        """Whether too few past answers are near."""
+        """Tell if too few past answers are near."""
         return sum(self.counted.values()) < self.knobs.m
 
 
@@ -137,7 +137,7 @@ class FewShot:
         return self._plan(ask, question, found)
 
     async def _found(self, ask: Ask, question: EmbeddedQuestion, vector: Vector) -> _Found:
-        """What there is to decide on, in time. Raises TimeoutError, and what a store raises."""
+        """Look up the material of a decision in time. Raises TimeoutError, and what a store raises."""
         if self._retriever.at_once(ask.tenant, question.scope):
             return self._weigh(ask, question, vector)
         deadline_s = self.knobs.retrieve_deadline_s

@@ -462,7 +462,7 @@ class InContext:
         )
 
     def _seconds(self, proof: Proof | None) -> dict[Action, float]:
-        """What each way took lately in comparisons, where enough of them tell it of the reference, too."""
+        """Return each way's seconds in comparisons lately; none unless the reference's are known, too."""
         if proof is None or REFERENCE not in proof.seconds:
             return {}
         ways = {one.action: key(one.action) for one in proof.standings}
@@ -534,5 +534,5 @@ def _settings(decision: _Decision, situation: Situation, choice: Choice) -> dict
 
 
 def _may_be_taken(action: Action, situation: Situation, reference: str) -> bool:
-    """Whether an action needs no proof, or is proven."""
+    """Tell if an action needs no proof, or is proven."""
     return situation.allowed is None or action.engine == reference or action in situation.allowed

@@ -17,7 +17,7 @@ AT_ONCE = 4
 
 
 class LateDecisions:
-    """Of one policy; on one event loop. It holds its tasks until they end."""
+    """The late decisions of one policy; on one event loop. It holds its tasks until they end."""
 
     def __init__(self) -> None:
         self._going_on: set[asyncio.Task[Plan]] = set()

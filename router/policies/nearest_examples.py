@@ -22,7 +22,7 @@ def familiar(near: Sequence[Candidate], text: str, *, theta: float, same_names: 
 
 
 def counts(near: Iterable[Candidate]) -> dict[int, int]:
-    """How many past answers each of these examples stands for, by its id."""
+    """Count the past answers that each of these examples stands for, by its id."""
     return {c.example.id: 1 + c.example.merged for c in near}
 
 

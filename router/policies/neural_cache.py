@@ -132,7 +132,7 @@ class NeuralCache:
         return _noting(plan, stages, **_of_task(plan, posed, vector), **changes)
 
     async def _predict(self, posed: Posed, stages: _Stages) -> tuple[Prediction | None, Vector | None]:
-        """What the student makes of it, and the input's embedding, where one was wanted.
+        """Return the student's prediction, and the input's embedding if one was wanted.
 
         No prediction where there is no student, it is late or broken, or the input is not its to answer.
         """
@@ -197,8 +197,11 @@ class NeuralCache:
         )
 
     def _weighs_more(self, ask: Ask, plan: Plan, prediction: Prediction) -> bool:
-        """Whether the action that a bandit took is expected to be worth more than the student's answer, which costs and
-        takes nothing and is right with its confidence. Exploration is left to requests that the student does not answer."""
+        """Tell if the action that a bandit took is expected to be worth more than the student's answer.
+
+        That costs and takes nothing and is right with its confidence. Exploration is left to requests that the student does
+        not answer.
+        """
         if plan.choice is None or plan.choice.explored:
             return False
         reference = next(

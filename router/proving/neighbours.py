@@ -23,7 +23,7 @@ _SIMILARITY_WEIGHT, _AGREEMENT_WEIGHT = 40.0, 40.0
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """What the examples say of how hard a request is, each 0 to 1."""
+    """The examples' evidence of how hard a request is, each 0 to 1."""
 
     similarity: float = 0.0
     """Of the best example's question to the request."""
@@ -32,7 +32,7 @@ class Near:
 
 
 def near(examples: Sequence[Candidate]) -> Near:
-    """Of the examples that would be sent, in any order."""
+    """Measure the examples that would be sent, in any order."""
     if not examples:
         return Near()
     best = max(examples, key=lambda each: each.similarity)

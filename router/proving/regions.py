@@ -51,7 +51,7 @@ _LEAST_WATCHED, _MOVED_IN_DOUBT = 0.05, 100.0
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What one comparison tells of an action: at least one of `quality` and `loss`."""
+    """The evidence of one comparison on an action: at least one of `quality` and `loss`."""
 
     quality: float | None = None
     """0 to 1: how far the answer says what the reference's does. One less it is the most that can have been lost, as an
@@ -131,20 +131,22 @@ class Region:
 
     @cached_property
     def open(self) -> bool:
-        """Whether the action may answer here. Where people say otherwise, nothing else counts."""
+        """Tell if the action may answer here. If people say otherwise, nothing else counts."""
         return any(each.proven for each in self.kinds.values()) and not self.kinds[GRADED].hopeless
 
     @cached_property
     def in_doubt(self) -> bool:
-        """Whether answers lately differed from the reference's more than they did."""
+        """Tell if answers lately differed from the reference's more than they did."""
         if self._watch is not None:
             return self._watch.alarm > _MOVED_IN_DOUBT
         return self.agreement.alarm > _IN_DOUBT
 
     @cached_property
     def may_try(self) -> bool:
-        """Whether it is likely enough to be proven that the action may answer some requests before it is, within what may
-        be lost of all: see Gate."""
+        """Tell if the action may answer some requests before it is proven, as it is likely enough to be.
+
+        All that may be lost bounds it: see Gate.
+        """
         return self._likely and not self.in_doubt
 
     @cached_property
@@ -154,7 +156,7 @@ class Region:
 
     @cached_property
     def hopeless(self) -> bool:
-        """Whether the action is not good enough here, as far as is known."""
+        """Tell if the action is not good enough here, as far as is known."""
         if any(each.expected_more() is not None for each in self._two_sided()):
             return False
         if self._given_up and not self.open:
@@ -250,14 +252,14 @@ class Region:
         return fallen or any(each.changed for each in self.kinds.values())
 
     def _as_it_is(self) -> Detector | None:
-        """What notices that answers agree less with the reference's than they did, where agreement is not what proves it."""
+        """Return a detector of answers that agree less than they did, if agreement is not what proves the action."""
         if self.agreement.compared < _TRY_AFTER or self.agreement.expected_more() is not None:
             return None
         self._watched = max(_LEAST_WATCHED, min(self._threshold, self.agreement.bounds()[0]))
         return Detector()
 
     def _poor(self) -> bool:
-        """Whether a new beginning is worth its price: predictions get better, and so may what is expected of a band."""
+        """Tell if a new beginning is worth its price: predictions get better, and so may what is expected of a band."""
         evidence = self.agreement
         more = evidence.expected_more()
         return evidence.hopeless or (
@@ -292,7 +294,7 @@ class Regions:
 
     @property
     def promising(self) -> bool:
-        """Whether the whole is expected to be proven before long."""
+        """Tell if the whole is expected to be proven before long."""
         more = self.whole.expected_more
         return not self.divided and not self.whole.open and more is not None and more <= _BEFORE_LONG
 

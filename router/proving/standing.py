@@ -1,4 +1,4 @@
-"""What is proven of the smaller engines where a request stands."""
+"""Describes what is proven of the smaller engines for a request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is proven of one action in the region of one request."""
+    """The proof of one action in the region of one request."""
 
     action: Action
     open: bool
@@ -37,7 +37,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What is proven for one request (Plan.proof)."""
+    """The proofs for one request (Plan.proof)."""
 
     region: str
     """Short name of the region, the same in every worker."""

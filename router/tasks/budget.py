@@ -1,4 +1,4 @@
-"""What may still be asked of a task's teacher today (UTC), and the share of the requests to come that this suffices for.
+"""Computes what may still be asked of a task's teacher today (UTC), and the share of coming requests that this suffices for.
 
 Counted from the log, so every worker comes to the same within a second; what this worker decided since counts at once. With
 many workers a burst may overrun the budget by what they ask within that second.

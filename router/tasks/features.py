@@ -1,4 +1,4 @@
-"""What a student sees of an input beside its embedding: words and runs of characters, hashed into a fixed number of columns.
+"""Hashes the words and the runs of characters of an input, which a student sees beside its embedding, into fixed columns.
 
 Nothing is fitted: the same text has the same columns in every process and version, so students of different ages can be
 compared. Runs of characters are hashed by numpy at once, since a loop over them would take longer than the student itself.

@@ -1,4 +1,4 @@
-"""How a teacher writes a label: what stands before it and after it, and whether it is a JSON string. Read strictly.
+"""Reads the form of a teacher's labels: what stands before and after, and whether it is a JSON string. Read strictly.
 
 An answer that explains, refuses or says more than a label is no label. Nothing here knows where answers come from.
 """
@@ -28,7 +28,7 @@ _REFUSAL = re.compile(
 
 
 def normalised(label: str) -> str:
-    """What two ways to write one label have in common: letters without case, single spaces for `_`, no marks around it."""
+    """Reduce a label to what two ways to write it share: letters without case, single spaces for `_`, no marks around it."""
     plain = unicodedata.normalize("NFKC", label).casefold().replace("_", " ")
     return " ".join(plain.split()).strip("\"'`*").rstrip(".!").strip("\"'`* ")
 
@@ -71,7 +71,7 @@ class Form:
 
     @classmethod
     def decoded(cls, text: str) -> Form:
-        """What `encoded` returned. Raises ValueError."""
+        """Read what `encoded` returned. Raises ValueError."""
         before, after, quoted = orjson.loads(text)
         return cls(str(before), str(after), bool(quoted))
 

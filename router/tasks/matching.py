@@ -41,7 +41,7 @@ class DeclaredTask:
     schema: Mapping[str, Any] | None = None
 
     def takes(self, chat: ChatRequest, schema: bytes | None, system: str) -> bool:
-        """Whether a request with these instructions belongs to it. `schema`: that of its response format, canonical."""
+        """Tell if a request with these instructions belongs to it. `schema`: that of its response format, canonical."""
         if self.schema is None and self.system is None:
             return False
         own = None if self.schema is None else _canonical(self.schema)
@@ -50,7 +50,7 @@ class DeclaredTask:
 
 @dataclass(slots=True)
 class _Known:
-    """What is listed of the tasks of one served model, by tenant."""
+    """The listed tasks of one served model, by tenant."""
 
     by_name: dict[tuple[str, str], TaskRow] = field(default_factory=dict)
     by_scope: dict[tuple[str, str], TaskRow] = field(default_factory=dict)

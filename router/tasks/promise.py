@@ -1,4 +1,4 @@
-"""How far a student may answer, so that at least `1 - max_loss` of a task's answers are the teacher's.
+"""Proves how far a student may answer, so that at least `1 - max_loss` of a task's answers are the teacher's.
 
 **What is tested.** `LOSSES` are nested ways to let the student answer: the most confident requests, as many as are
 expected to lose a given multiple of `max_loss` of all the task's requests, by the latest calibrated confidences. A
@@ -53,7 +53,7 @@ _IN_DOUBT = 50.0
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is proven of a task's student."""
+    """The proof of a task's student."""
 
     threshold: float | None = None
     """Least confidence with which it answers; None: it answers nothing."""
@@ -72,7 +72,7 @@ class Standing:
 
 
 class Promise:
-    """What is proven of one task's student. Follows from the requests in their order alone."""
+    """The proofs of one task's student. They follow from the requests in their order alone."""
 
     def __init__(self, max_loss: float, rest_share: float = 1.0) -> None:
         """`max_loss`: largest share of the task's requests, 0 to 1, whose answer may differ from the teacher's.

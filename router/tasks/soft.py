@@ -1,4 +1,4 @@
-"""How sure a teacher was of its label, from the log-probabilities of its tokens, where the client asked for them.
+"""Reads how sure a teacher was of its label from the log-probabilities of its tokens, if the client asked for them.
 
 The token with which a label begins decides which label it is, as long as no two labels begin alike with it: Cache & Distil,
 appendix A, reads the top tokens in the same way.

@@ -1,4 +1,4 @@
-"""How much a request is in doubt, by each strategy of Cache & Distil (2023), section 3.1: the teacher gets the most
+"""Measures a request's doubt by each strategy of Cache & Distil (2023), section 3.1: the teacher gets the most
 doubtful.
 
 One pure function each. A higher value is more doubtful; from which value on the teacher is asked is `Threshold`'s matter
@@ -74,7 +74,7 @@ class Threshold:
         self._since = 0
 
     def exceeded(self, doubt: float, share: float) -> bool:
-        """Whether the teacher is to be asked, and note the value. `share`: of the requests, b/n, what may be asked."""
+        """Tell if the teacher is to be asked, and note the value. `share`: of the requests, b/n, what may be asked."""
         if self._fixed is not None:
             return doubt >= self._fixed
         if self._since >= _RENEWED_EVERY or len(self._history) < _FEW:

@@ -45,7 +45,7 @@ class StudentBroken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a student declares about itself, as ONNX metadata."""
+    """The student's declaration of itself, as ONNX metadata."""
 
     labels: tuple[str, ...]
     """As the teacher writes them; the order of the model's output."""
@@ -87,7 +87,7 @@ class Declared:
 
 
 def met_bits(trigrams: Sequence[npt.NDArray[np.int32]]) -> bytes:
-    """What `Declared.met` holds, of the inputs with these runs of three characters."""
+    """Pack the runs of three characters of these inputs into what `Declared.met` holds."""
     bits = np.zeros(features.TRIGRAMS, np.bool_)
     for places in trigrams:
         bits[places] = True
@@ -141,7 +141,7 @@ class Student:
         self.quick = min(took_s) <= _QUICK_S
 
     def predict(self, input: str, vector: Vector, version: int, seen: Hashed | None = None) -> Prediction:
-        """What it makes of an input with the embedding `vector`, (dimensions,). Blocks for a tenth of a millisecond.
+        """Predict the label of an input with the embedding `vector`, (dimensions,). Blocks for a tenth of a millisecond.
 
         `seen`: the input's columns, where they were computed already. Raises StudentBroken.
         """
@@ -193,7 +193,7 @@ class Students(Protocol):
 
 
 def predicted(members: Sequence[tuple[int, Student]], input: str, vector: Vector) -> Prediction:
-    """What the first member makes of an input, with the votes of all: a committee, where there are several.
+    """Return the first member's prediction of an input, with the votes of all: a committee, if there are several.
 
     A member that fails has no vote. Raises StudentBroken where the first one fails.
     """

@@ -14,7 +14,7 @@ Strategy = Literal["margin", "entropy", "committee", "coreset", "random", "front
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What may be asked of the teacher. Exactly one is set."""
+    """The bound of what may be asked of the teacher. Exactly one is set."""
 
     calls_per_day: int | None = None
     share: float | None = None

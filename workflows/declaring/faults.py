@@ -1,4 +1,4 @@
-"""What is wrong with a definition, gathered so that a person sees all of it at once."""
+"""Gathers what is wrong with a definition, so that a person sees all of it at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the names of a definition hang together: what they refer to, what it holds, and that nothing waits for itself."""
+"""Checks the names of a definition: what they refer to, what each holds, and that nothing waits for itself."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _taken_over(
 def check_values(
     order: tuple[str, ...], inputs: Mapping[str, InputSpec], steps: Mapping[str, StepSpec], faults: Faults
 ) -> Mapping[str, Holds]:
-    """What each name holds; a fault where a step cannot work on it."""
+    """Return what each name holds; a fault if a step cannot work on it."""
     holds: dict[str, Holds] = {name: _of_input(each) for name, each in inputs.items()}
     for name in order:
         _check_reads(steps[name], holds, faults)

@@ -126,7 +126,7 @@ def _chat(fields: Fields, world: World, model: str) -> Read:
 
 
 def _asked(fields: Fields, world: World, model: str) -> Read:
-    """Who is asked, and with which further fields."""
+    """Read who is asked, and with which further fields."""
     named = fields.text("model", model)
     if not named:
         fields.fault("model", "is missing", "name a model here, or one for all steps beside `steps`")
@@ -141,7 +141,7 @@ def _asked(fields: Fields, world: World, model: str) -> Read:
 
 
 def _on_error(fields: Fields) -> OnError | None:
-    """What becomes of the step if its chat fails."""
+    """Read what becomes of the step if its chat fails."""
     given = fields.given.get("on_error")
     if given is None:
         return None
@@ -335,7 +335,7 @@ def _rerank(fields: Fields, world: World, model: str) -> Read:
 
 
 def default_component(fields: Fields, world: World, field: str, does: Does) -> str:
-    """Who does it where a step names nobody. A fault where there is nobody, or more than one."""
+    """Return who does it if a step names nobody. A fault if there is nobody, or more than one."""
     default = world.default(does)
     if default is None:
         several = ", ".join(world.who(does))
@@ -345,7 +345,7 @@ def default_component(fields: Fields, world: World, field: str, does: Does) -> s
 
 
 def _component(fields: Fields, world: World, field: str, does: Does) -> str:
-    """Who does it: as named, else the default."""
+    """Return who does it: as named, else the default."""
     named = fields.text(field)
     if named:
         known = world.who(does)

@@ -104,7 +104,7 @@ def no_workflow(name: str) -> RequestError:
 
 
 def described(definition: Definition) -> dict[str, Any]:
-    """What a caller of a workflow needs to know, as JSON: its inputs, and nothing of its prompts."""
+    """Describe a workflow to its callers, as JSON: its inputs, and nothing of its prompts."""
     return {
         "id": definition.name,
         "object": "workflow",

@@ -75,7 +75,7 @@ class Cell(Variable):
 
     @property
     def text(self) -> str:
-        """What was said so far; of a list, nothing."""
+        """Return what was said so far; of a list, nothing."""
         if isinstance(self.held, str):
             return self.held
         if len(self._pieces) > 1:

@@ -1,4 +1,4 @@
-"""What carries runs out is handed: in whose name a step is asked, and the door that it is asked by. Interfaces only.
+"""Defines what carries runs out is handed: in whose name a step is asked, and its door. Interfaces only.
 
 The gateway's side is gateway.runs.step_door: a step is let in, limited, answered and booked there as a request is.
 """
@@ -34,12 +34,12 @@ class Caller(Protocol):
 
     @property
     def no_store(self) -> bool:
-        """Whether nothing of its requests may be stored."""
+        """Tell if nothing of its requests may be stored."""
         ...
 
     @property
     def credential_lost(self) -> bool:
-        """Whether it came with a credential for an upstream, which ended with the worker that it came to."""
+        """Tell if it came with a credential for an upstream, which ended with the worker that it came to."""
         ...
 
     def kept(self) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class Caller(Protocol):
 
 @dataclass(slots=True)
 class Answered:
-    """What came of a chat that was asked."""
+    """The result of asking a chat."""
 
     status: int = 0
     """Of the answer; 0 where none came."""
@@ -84,7 +84,7 @@ class Answered:
 
 
 class Bill(Protocol):
-    """What a step at a component has set aside."""
+    """The amount that a step at a component has set aside."""
 
     def settle(self, usd: float, usage: Usage | None) -> object:
         """It cost so many dollars, and so many tokens, if any."""
@@ -139,11 +139,11 @@ class Door(Protocol):
         ...
 
     def prices(self, model: str) -> Mapping[str, Price]:
-        """Of the engines of a model, by name."""
+        """Return the prices of a model's engines, by name."""
         ...
 
     def may_ask(self, model: str) -> bool:
-        """Whether a model can be asked without the client's own credential."""
+        """Tell if a model can be asked without the client's own credential."""
         ...
 
     def caller(self, tenant: str, kept: Mapping[str, Any]) -> Caller:

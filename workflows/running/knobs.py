@@ -1,4 +1,4 @@
-"""What an operator sets of runs, and what it costs them."""
+"""Holds an operator's settings of runs, and what they cost."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ none of its doing, but a step of which processes die must not end them all."""
 
 @dataclass(slots=True)
 class Spent:
-    """What a run has used, and what its steps under way have set aside."""
+    """The amounts that a run has used, and that its steps under way have set aside."""
 
     usd: float = 0.0
     tokens: int = 0
@@ -127,7 +127,7 @@ class LiveRun:
     _end: RunEnd | None = None
 
     def __post_init__(self) -> None:
-        """What is asked for all the time."""
+        """Copy what is asked for all the time out of the row."""
         self.id, self.tenant, self.app, self.no_store = (
             self.row.id,
             self.row.tenant,
@@ -137,7 +137,7 @@ class LiveRun:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it has not ended, and is carried out here."""
+        """Tell if it has not ended, and is carried out here."""
         return self.ended is None and not self.lost
 
     @property
@@ -154,7 +154,7 @@ class LiveRun:
 
     @property
     def dirty(self) -> bool:
-        """Whether something is to be committed, if it may be yet."""
+        """Tell if something is to be committed, if it may be yet."""
         return bool(self._changed or self._told or self._learned or self._new or self._end)
 
     def step(self, id: StepId, **changes: Any) -> None:
@@ -167,7 +167,7 @@ class LiveRun:
         self._changed[id] = None
 
     def is_kept(self, step: StepId) -> bool:
-        """Whether all that was noted of a step, and is not being written, is committed."""
+        """Tell if all that was noted of a step, and is not being written, is committed."""
         return step not in self._changed
 
     def told(self, variables: Iterable[VariableId]) -> None:
@@ -221,7 +221,7 @@ class LiveRun:
         return change
 
     def _is_early(self, step: StepId) -> bool:
-        """Whether it runs on an item of a list that is not whole: nothing of it is committed before the list is."""
+        """Tell if it runs on an item of a list that is not whole: nothing of it is committed before the list is."""
         plan = self.graph.steps.get(step)
         if plan is None or plan.early is None:
             return False
@@ -233,7 +233,7 @@ class LiveRun:
         return producer is not None and self._is_early(producer.id)
 
     def give_back(self, change: RunChange) -> None:
-        """What could not be committed is to be committed after all."""
+        """Take back what could not be committed: it is to be committed after all."""
         self._new = {step.id: None for step in change.new_steps} | self._new
         self._changed |= dict.fromkeys(change.steps)
         self._told |= dict.fromkeys([*change.streaming, *(end.id for end in change.variables)])
@@ -285,7 +285,7 @@ def kept_step(
 
 
 def body_of(step: Step, caller: Mapping[str, Any], attached: bool) -> bytes:
-    """What another process needs to ask a step. Integers beyond 64 bits are told as JSON numbers."""
+    """Encode what another process needs to ask a step. Integers beyond 64 bits are told as JSON numbers."""
     whole = {"step": dumped(step), "caller": caller, "attached": attached}
     try:
         return orjson.dumps(whole)
@@ -308,7 +308,7 @@ def why(failure: Failure | None) -> WhyFailed:
 
 
 def _ended(cell: Cell) -> VariableEnd:
-    """How a variable ended, as it is stored."""
+    """Return the end of a variable, as it is stored."""
     value = None if cell.value is None else stored_value(cell.value)
     failed = cell.failure if cell.state is not VariableState.SKIPPED else None
     return VariableEnd(cell.id, cell.state.value, value, None if failed is None else stored_failure(failed))

@@ -1,4 +1,4 @@
-"""What the steps of a workflow are carried out with, beside engines: components and kept collections.
+"""Defines what the steps of a workflow are carried out with, beside engines: components and kept collections.
 
 Interfaces only. What they raise for a step is engines.components.component.ComponentError. Cancelling the awaiting task
 withdraws the work at once, whether it waits or is under way.
@@ -16,7 +16,7 @@ from workflows.running.indexes import Indexes
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What `Runs` takes to carry out workflows."""
+    """The means by which `Runs` carries out workflows."""
 
     components: Components
     indexes: Indexes

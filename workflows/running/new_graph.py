@@ -16,7 +16,7 @@ from workflows.unfolding import Added
 
 @dataclass(frozen=True, slots=True)
 class NewGraph:
-    """What is to be carried out."""
+    """The steps that are to be carried out."""
 
     caller: Caller
     steps: tuple[Step, ...]

@@ -133,7 +133,7 @@ def _state(plan: Plan, step: Step) -> StepState:
 
 
 def _progress(progress: Progress, step: Step) -> StepProgress:
-    """How far a step is. If its value was in memory only, and is made again, that is no further attempt."""
+    """Return the progress of a step. If its value was in memory only, and is made again, that is no further attempt."""
     again = step.progress.state == "done" and progress.steps[step.plan.id] is not StepState.DONE
     return replace(step.progress, attempts=0) if again else step.progress
 

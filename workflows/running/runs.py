@@ -150,7 +150,7 @@ class Runs:
 
     @property
     def door(self) -> Door:
-        """What steps are asked by."""
+        """Return the door by which steps are asked."""
         return self._asker.door
 
     def start(self) -> None:
@@ -289,7 +289,7 @@ class Runs:
         self._flows.began(run)
 
     def cells_of(self, row: NewRun | Run) -> Callable[[VariableId, str], Cell]:
-        """What makes the cells of a run's variables, for `Progress`."""
+        """Return a maker of the cells of a run's variables, for `Progress`."""
 
         def made(id: VariableId, name: str) -> Cell:
             cell = self._cells[id] = Cell(
@@ -350,8 +350,10 @@ class Runs:
         return run if extended else await self.begin(new)
 
     async def _extend(self, run: LiveRun, new: NewGraph) -> bool:
-        """Whether the run was extended: not where it is over by now. Once rows are written the answer is yes, so that
-        nobody submits them a second time."""
+        """Extend the run; False if it is over by now.
+
+        Once rows are written the answer is yes, so that nobody submits them a second time.
+        """
         if not run.goes_on:
             # Since it was found: nothing of this may be written, for nobody would carry it out.
             return False

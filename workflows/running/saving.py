@@ -26,7 +26,7 @@ _GROUPED_S = 0.05
 
 
 def done(future: Future[T]) -> Awaitable[T]:
-    """What comes of a write. One that is done already costs no turn of the loop, as in a simulation."""
+    """Return the result of a write. One that is done already costs no turn of the loop, as in a simulation."""
     return _result(future) if future.done() else asyncio.wrap_future(future)
 
 

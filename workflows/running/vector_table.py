@@ -40,7 +40,7 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """What a search looks at: everything that was there when it began."""
+    """The rows that a search looks at: everything that was there when it began."""
 
     count: int
     blocks: tuple[_Block, ...]
@@ -90,7 +90,7 @@ class VectorTable:
 
     @property
     def dimensions(self) -> int:
-        """Of its vectors; 0 before the first."""
+        """Return the dimensions of its vectors; 0 before the first."""
         return int(self._blocks[0].matrix.shape[1]) if self._blocks else 0
 
     def add(self, place: int, texts: Sequence[str], vectors: Vectors) -> None:

@@ -74,7 +74,7 @@ class ImportCounts:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to import, and for whom."""
+    """The settings of an import: its tenant, its format and the kind of its examples."""
 
     tenant: str | None
     """None: a line of understudy's export goes to the tenant it names, any other is nobody's."""

@@ -101,7 +101,7 @@ def terms_of(worths: Worths, row: Row, places: Sequence[int] | None = None) -> T
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """What sets of examples are worth by several rankings together: each explains what the others leave."""
+    """Estimates the worth of sets of examples by several rankings together: each explains what the others leave."""
 
     rankings: Sequence[Worths]
     weights: list[float]

@@ -114,7 +114,7 @@ def trained(
 
 
 def choose(worths: Worths, qualities: dict[str, SetQuality], row: Row, most: int = MOST) -> list[int]:
-    """What router.examples.combiner sends of a row's candidates, best first."""
+    """Choose what router.examples.combiner sends of a row's candidates, best first."""
     candidates = [
         Candidate(Example(n, 0, "", "", "", answer, "", 0.0), 0.0, gain=worth)
         for n, (answer, worth) in enumerate(zip(row.answers, worths(row.features), strict=True))
@@ -169,7 +169,7 @@ def _judges(held: Sequence[Row], rankings: Sequence[Worths]) -> tuple[Judge, Jud
 
 
 def _worth(judges: tuple[Judge, Judge], held: Sequence[Row], chosen: Sequence[Sequence[int]]) -> float:
-    """What choices for these rows are worth."""
+    """Return the mean worth of choices for these rows."""
     return _mean(_worths(judges, held, chosen), held)
 
 
