@@ -463,10 +463,14 @@ def _gets(
             for name in step.spec.writes:
                 gets.setdefault(name, step.criteria)
     if not gets and waits:
-        read = {name for step in steps for name in step.names}
-        written = (name for step in steps for name in step.spec.writes)
-        gets = {name: Criteria.LATENCY for name in written if name not in read}
+        gets = dict.fromkeys(_unread(steps), Criteria.LATENCY)
     return gets
+
+
+def _unread(steps: Sequence[StepAsked]) -> list[str]:
+    """Return the names that are written and that no step reads."""
+    read = {name for step in steps for name in step.names}
+    return [name for step in steps for name in step.spec.writes if name not in read]
 
 
 def _budget(value: object) -> Budget:

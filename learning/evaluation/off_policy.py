@@ -94,19 +94,19 @@ def checked_log(
             raise ValueError(f"{name} has the shape {getattr(log, name).shape}; {n} requests need ({n},)")
     if n and not (log.chosen.min() >= 0 and log.chosen.max() < actions):
         raise ValueError(f"chosen holds an index outside 0..{actions - 1}")
+    _check_values(log)
+    return log
+
+
+def _check_values(log: Log) -> None:
     if not (np.isfinite(log.probabilities).all() and (log.probabilities >= 0).all()):
         raise ValueError("probabilities must be finite and not negative")
-    if not (log.probabilities[np.arange(n), log.chosen] > 0).all():
+    if not (log.probabilities[np.arange(len(log)), log.chosen] > 0).all():
         raise ValueError("an action was chosen that the log says had probability 0")
     if not ((log.known_probability > 0) & (log.known_probability <= 1)).all():
         raise ValueError("known_probability must lie above 0 and at most at 1")
-    if not (
-        np.isfinite(log.features).all()
-        and np.isfinite(log.cost_usd).all()
-        and np.isfinite(log.latency_s).all()
-    ):
+    if not all(np.isfinite(each).all() for each in (log.features, log.cost_usd, log.latency_s)):
         raise ValueError("features, cost_usd and latency_s must be finite")
-    return log
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -107,9 +107,9 @@ def _row(requests: Sequence[Replayed]) -> dict[str, Any]:
     known = [
         (one.quality, one.weight) for one in requests if one.way == "offloaded" and one.quality is not None
     ]
-    quality, quality_in = _mean(known)
-    why_not = Counter(one.reason for one in requests if one.way == "reference")
-    familiar = [one for one in requests if one.way == "reference" and one.familiar]
+    by_reference = [one for one in requests if one.way == "reference"]
+    why_not = Counter(one.reason for one in by_reference)
+    familiar = [one for one in by_reference if one.familiar]
     more = [one.expected_more for one in requests if one.expected_more is not None]
     return {
         "requests": count,
@@ -119,9 +119,7 @@ def _row(requests: Sequence[Replayed]) -> dict[str, Any]:
         "offloaded": ways["offloaded"],
         "offloaded_share": ways["offloaded"] / count if count else None,
         "failed": ways["failed"],
-        "quality": quality,
-        "quality_low": quality_in.low if quality_in else None,
-        "quality_high": quality_in.high if quality_in else None,
+        **_mean_quality(known),
         "compared": len(known),
         "in_shadow": [_in_shadow(requests, with_examples) for with_examples in (False, True)],
         "reference_usd": sum(one.reference_usd for one in requests),
@@ -145,14 +143,8 @@ def _row(requests: Sequence[Replayed]) -> dict[str, Any]:
 def _in_shadow(requests: Sequence[Replayed], with_examples: bool) -> dict[str, Any]:
     """Sum up the small engine's answers that were only compared: they tell what to expect of offloading."""
     found = [quality for one in requests for given, quality in one.shadow if given == with_examples]
-    quality, interval = _mean([(each, 1.0) for each in found])
-    return {
-        "few_shot": with_examples,
-        "compared": len(found),
-        "quality": quality,
-        "quality_low": interval.low if interval else None,
-        "quality_high": interval.high if interval else None,
-    }
+    quality = _mean_quality([(each, 1.0) for each in found])
+    return {"few_shot": with_examples, "compared": len(found)} | quality
 
 
 def _sum(values: Sequence[float]) -> tuple[float, Interval]:
@@ -168,13 +160,14 @@ def _sum(values: Sequence[float]) -> tuple[float, Interval]:
     return mean * count, Interval(interval.low * count, interval.high * count)
 
 
-def _mean(weighed: Sequence[tuple[float, float]]) -> tuple[float | None, Interval | None]:
-    """Return the mean quality of (quality, weight)."""
+def _mean_quality(weighed: Sequence[tuple[float, float]]) -> dict[str, float | None]:
+    """Return the mean quality of (quality, weight) with its interval, as fields of a row."""
     if not weighed:
-        return None, None
+        return {"quality": None, "quality_low": None, "quality_high": None}
     quality, weight = np.array(weighed, dtype=np.float64).T
     [(mean, interval)] = bootstrap([Ratio(quality * weight, weight)], level=LEVEL)
-    return mean, widened(interval, mean, effective_samples(weight), (0.0, 1.0), LEVEL)
+    low, high = widened(interval, mean, effective_samples(weight), (0.0, 1.0), LEVEL)
+    return {"quality": mean, "quality_low": low, "quality_high": high}
 
 
 def table(result: dict[str, Any], names: dict[str, str]) -> str:
@@ -186,20 +179,7 @@ def table(result: dict[str, Any], names: dict[str, str]) -> str:
     rows.append(("in all", result["total"]))
     head = ["", "requests", "repeats", "offloaded", "quality of those", "familiar", "compared"]
     cells = [head + (["saved USD"] if priced else [])]
-    for name, row in rows:
-        told_saved = [f"{row['saved_usd']:.4f} ({row['saved_low_usd']:.4f} to {row['saved_high_usd']:.4f})"]
-        cells.append(
-            [
-                name,
-                str(row["requests"]),
-                _percent(row["exact_share"]),
-                _percent(row["offloaded_share"]),
-                _quality(row),
-                str(row["familiar"]),
-                f"{row['comparisons']}" + (f" (${row['comparisons_usd']:.4f})" if row["comparisons"] else ""),
-                *(told_saved if priced else []),
-            ]
-        )
+    cells += [_cells(name, row, priced=priced) for name, row in rows]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     out = [
         "  ".join(
@@ -210,21 +190,41 @@ def table(result: dict[str, Any], names: dict[str, str]) -> str:
     ]
     for name, row in rows[:_EXPLAINED] if len(rows) > 2 else rows[:1]:
         if row["why_not"]:
-            out += ["", f"{name}: why not more"]
-            for why in row["why_not"]:
-                out.append(
-                    f"  {why['requests']:>6}  {why['says']}"
-                    + (f"; it takes: {why['takes']}" if why["takes"] else "")
-                )
-            if row["expected_more"]:
-                out.append(f"          about {row['expected_more']} more comparisons are expected")
-            out += [
-                f"          the small engine, {'few-shot' if each['few_shot'] else 'direct'}, in shadow: quality "
-                f"{each['quality']:.3f} ({each['quality_low']:.3f} to {each['quality_high']:.3f}) of {each['compared']}"
-                for each in row["in_shadow"]
-                if each["compared"]
-            ]
+            out += ["", f"{name}: why not more", *_explained(row)]
     return "\n".join(out)
+
+
+def _cells(name: str, row: dict[str, Any], *, priced: bool) -> list[str]:
+    compared = f"{row['comparisons']}"
+    if row["comparisons"]:
+        compared += f" (${row['comparisons_usd']:.4f})"
+    saved = f"{row['saved_usd']:.4f} ({row['saved_low_usd']:.4f} to {row['saved_high_usd']:.4f})"
+    return [
+        name,
+        str(row["requests"]),
+        _percent(row["exact_share"]),
+        _percent(row["offloaded_share"]),
+        _quality(row),
+        str(row["familiar"]),
+        compared,
+        *([saved] if priced else []),
+    ]
+
+
+def _explained(row: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines that say why a smaller engine answered no more, and what would change it."""
+    for why in row["why_not"]:
+        takes = f"; it takes: {why['takes']}" if why["takes"] else ""
+        yield f"  {why['requests']:>6}  {why['says']}{takes}"
+    if row["expected_more"]:
+        yield f"          about {row['expected_more']} more comparisons are expected"
+    for each in row["in_shadow"]:
+        if each["compared"]:
+            way = "few-shot" if each["few_shot"] else "direct"
+            yield (
+                f"          the small engine, {way}, in shadow: quality "
+                f"{each['quality']:.3f} ({each['quality_low']:.3f} to {each['quality_high']:.3f}) of {each['compared']}"
+            )
 
 
 def _named(row: dict[str, Any], names: dict[str, str]) -> str:

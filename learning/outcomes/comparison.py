@@ -224,38 +224,10 @@ class Comparison:
         """The reference's answer first, then those that were to be compared with it, some maybe without a judgement.
         `settled`: whether the served answer is the reference's, and needs no judge.
 
-        Raises NotAnswered where the reference, or every engine that was to be compared with it, gave no answer,
+        Raises NotAnswered if the reference, or every engine that was to be compared with it, gave no answer,
         TooDear and NoJudge.
         """
-        usage = served.usage()
-        answers = [
-            Compared(
-                sample.served,
-                served.said(),
-                usage.prompt_tokens if usage else 0,
-                usage.completion_tokens if usage else 0,
-                sample.latency_s,
-                0.0,
-                sample.probability,
-                served=True,
-            )
-        ]
-        second: Compared | None = None
-        for way, probability in sample.to_ask:
-            if sample.by_reference and way.engine == sample.reference and not settled:
-                # A judge tells more than a second answer.
-                continue
-            try:
-                answer = await self._answer(sample, way, probability, bill)
-                if sample.by_reference and way.engine == sample.reference:
-                    second = answer
-                else:
-                    answers.append(answer)
-            except NotAnswered:
-                if way.engine == sample.reference and not sample.by_reference:
-                    raise
-        if len(answers) == 1:
-            raise NotAnswered("no_other_answer")
+        answers, second = await self._answers(sample, served, bill, settled=settled)
         standard = next(a for a in answers if a.way.engine == sample.reference)
         others = [answer for answer in answers if answer is not standard]
         if sample.told is not None:
@@ -283,6 +255,43 @@ class Comparison:
         ]
         again = standard.again if settled else None
         return [standard, *(_with_loss(each, judged=not settled, again=again) for each in judged)]
+
+    async def _answers(
+        self, sample: Sample, served: Assembled, bill: Bill, *, settled: bool
+    ) -> tuple[list[Compared], Compared | None]:
+        """Ask all ways; return the served answer and theirs, and the reference's second one apart. Raises NotAnswered."""
+        usage = served.usage()
+        answers = [
+            Compared(
+                sample.served,
+                served.said(),
+                usage.prompt_tokens if usage else 0,
+                usage.completion_tokens if usage else 0,
+                sample.latency_s,
+                0.0,
+                sample.probability,
+                served=True,
+            )
+        ]
+        second: Compared | None = None
+        for way, probability in sample.to_ask:
+            again = sample.by_reference and way.engine == sample.reference
+            if again and not settled:
+                # A judge tells more than a second answer.
+                continue
+            try:
+                answer = await self._answer(sample, way, probability, bill)
+            except NotAnswered:
+                if way.engine == sample.reference and not again:
+                    raise
+                continue
+            if again:
+                second = answer
+            else:
+                answers.append(answer)
+        if len(answers) == 1:
+            raise NotAnswered("no_other_answer")
+        return answers, second
 
     async def _passes(self, sample: Sample, judge: Judge, standard: str, means: Means) -> bool:
         """Tell if the judge passed its exam, or passes it now; each verdict of it is paid by itself. Raises NotAnswered."""

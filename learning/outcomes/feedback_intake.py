@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -175,25 +175,30 @@ class FeedbackIntake:
         except EnoughFeedback:
             raise _enough() from None
         if new:
-            qualities = feedback.qualities().values()
-            if self.told is not None and qualities:
-                self.told(tenant, answer.request_id, sum(qualities) / len(qualities), feedback.correction)
-            if self.labels is not None:
-                await asyncio.to_thread(self.labels.said, tenant, answer.request_id, feedback)
-            if self.on_outcomes is not None:
-                for each in follows:
-                    await asyncio.to_thread(self.on_outcomes, tenant, each.request_id, [each])
-            # The feedback is about the wrong answer, which the correction has replaced where it is the same example.
+            # The feedback is about the wrong answer, which the correction has replaced if it is the same example.
             replaced = observed is not None and corrected is not None and observed.id == corrected.id
-            await asyncio.to_thread(
-                self._judge_examples,
-                tenant,
-                key_id,
-                answer,
-                None if replaced else observed,
-                feedback,
-            )
+            await self._learn(tenant, key_id, answer, None if replaced else observed, feedback, follows)
         return kept, new
+
+    async def _learn(
+        self,
+        tenant: str,
+        key_id: str | None,
+        answer: Target,
+        observed: Example | None,
+        feedback: UserFeedback,
+        follows: Sequence[OutcomeRecord],
+    ) -> None:
+        """Tell all who learn from feedback that is stored. `observed`: the example made from the answer, if it stands."""
+        qualities = feedback.qualities().values()
+        if self.told is not None and qualities:
+            self.told(tenant, answer.request_id, sum(qualities) / len(qualities), feedback.correction)
+        if self.labels is not None:
+            await asyncio.to_thread(self.labels.said, tenant, answer.request_id, feedback)
+        if self.on_outcomes is not None:
+            for each in follows:
+                await asyncio.to_thread(self.on_outcomes, tenant, each.request_id, [each])
+        await asyncio.to_thread(self._judge_examples, tenant, key_id, answer, observed, feedback)
 
     async def _labels_only(
         self, tenant: str, answer: Target, fields: dict[str, Any], observed: Example | None, by: Behind

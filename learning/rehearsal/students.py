@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from learning.rehearsal.arms import Answer, Past, Rehearsed, tried
+from learning.rehearsal.arms import Answer, Past, Question, Rehearsed, tried
 from learning.tasks.proposals import labels_of
 from learning.tasks.training import Labelled, TooFew, train
 from router.tasks.form import normalised, read
@@ -38,13 +38,8 @@ def with_student(found: Rehearsed, past: Sequence[Past]) -> Rehearsed:
     for scope in {one.past.scope for one in found.questions}:
         rows = labelled([one for one in past if one.scope == scope])[-_MOST_ROWS:]
         places = [place for place, one in enumerate(found.questions) if one.past.scope == scope]
-        for fold in range(_FOLDS) if rows else ():
-            held = places[fold::_FOLDS]
-            asked = {found.questions[place].past.question for place in held}
-            student = _trained([row for row in rows if row.input not in asked])
-            if student is not None:
-                for place in held:
-                    said[place] = _predicted(student, found.questions[place].past)
+        if rows:
+            _predict_in_folds(said, found.questions, places, rows)
     if not any(said):
         return found
     answered = [
@@ -53,6 +48,22 @@ def with_student(found: Rehearsed, past: Sequence[Past]) -> Rehearsed:
     ]
     sure = [0.0 if each is None else each.confidence for each in said]
     return Rehearsed({**found.ways, STUDENT: answered}, found.questions, {**found.sure, STUDENT: sure})
+
+
+def _predict_in_folds(
+    said: list[Predicted | None],
+    questions: Sequence[Question],
+    places: Sequence[int],
+    rows: Sequence[Labelled],
+) -> None:
+    """Fill `said` at the places of one scope, each by a student that was trained without its fold's questions."""
+    for fold in range(_FOLDS):
+        held = places[fold::_FOLDS]
+        asked = {questions[place].past.question for place in held}
+        student = _trained([row for row in rows if row.input not in asked])
+        if student is not None:
+            for place in held:
+                said[place] = _predicted(student, questions[place].past)
 
 
 def in_order(past: Sequence[Past], every: int) -> list[Predicted | None]:

@@ -66,6 +66,25 @@ def enum_of(chat: ChatRequest) -> tuple[str, ...]:
 
 def labels_of(schema: Mapping[str, Any]) -> tuple[str, ...]:
     """The labels of a schema: of an object with one property, an enum of texts. Raises NoTask saying what it is instead."""
+    name, labels = _enum_of(schema)
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise NoTask(f"the enum {name!r} has values that are no texts: labels are texts")
+    if not 2 <= len(labels) <= _MOST_LABELS:
+        raise NoTask(f"the enum {name!r} has {len(labels)} values: 2 to {_MOST_LABELS} are right")
+    same = _same(tuple(labels))
+    if same is not None:
+        one, other = (label[:60] for label in same)
+        raise NoTask(
+            f"the enum {name!r} has {one!r} and {other!r}, the same label but for case, marks and spaces: "
+            "keep one of them"
+            if one != other or labels.count(one) > 1
+            else f"the enum {name!r} has {one!r}, with nothing but marks and spaces in it"
+        )
+    return tuple(labels)
+
+
+def _enum_of(schema: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return the name, cut to 60 characters, and the values of the only property, an enum. Raises NoTask."""
     properties = schema.get("properties")
     if schema.get("type") != "object" or not isinstance(properties, dict) or not properties:
         raise NoTask("it is no object with properties: an object with one property, an enum, is right")
@@ -79,21 +98,7 @@ def labels_of(schema: Mapping[str, Any]) -> tuple[str, ...]:
     others = [name for name in properties if name != enums[0]]
     if others:
         raise NoTask(f"its property {others[0][:60]!r} is no enum: a student writes labels and nothing else")
-    labels = properties[enums[0]]["enum"]
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise NoTask(f"the enum {enums[0][:60]!r} has values that are no texts: labels are texts")
-    if not 2 <= len(labels) <= _MOST_LABELS:
-        raise NoTask(f"the enum {enums[0][:60]!r} has {len(labels)} values: 2 to {_MOST_LABELS} are right")
-    same = _same(tuple(labels))
-    if same is not None:
-        one, other = (label[:60] for label in same)
-        raise NoTask(
-            f"the enum {enums[0][:60]!r} has {one!r} and {other!r}, the same label but for case, marks and spaces: "
-            "keep one of them"
-            if one != other or labels.count(one) > 1
-            else f"the enum {enums[0][:60]!r} has {one!r}, with nothing but marks and spaces in it"
-        )
-    return tuple(labels)
+    return enums[0][:60], properties[enums[0]]["enum"]
 
 
 _same = lru_cache(256)(overlapping)

@@ -145,24 +145,29 @@ def _on_error(fields: Fields) -> OnError | None:
     given = fields.given.get("on_error")
     if given is None:
         return None
+    wrong = _wrong_on_error(fields, given)
+    if wrong is None:
+        return OnError(given.get("retry", 0), given.get("default"), given.get("skip", False))
+    where, problem, value = wrong
     remedy = f"write {{retry: 0 to {_MOST_RETRIES}, default: a text or a list of texts}}, or skip: true for the default"
+    fields.fault(where, problem, remedy, value=value)
+    return None
+
+
+def _wrong_on_error(fields: Fields, given: Any) -> tuple[str, str, Any] | None:
+    """Return the place, the problem and the value of what is wrong with `on_error`; None if nothing is."""
     if not isinstance(given, dict) or not given or given.keys() - {"retry", "default", "skip"}:
-        fields.fault("on_error", "is not understood", remedy, value=given)
-        return None
+        return "on_error", "is not understood", given
     retry, default, skip = given.get("retry", 0), given.get("default"), given.get("skip", False)
-    lists = "splits" in fields.given
-    texts = isinstance(default, list) and all(isinstance(each, str) for each in default)
     if isinstance(retry, bool) or not isinstance(retry, int) or not 0 <= retry <= _MOST_RETRIES:
-        fields.fault("on_error.retry", "is out of range", remedy, value=retry)
-    elif default is not None and not (texts if lists else isinstance(default, str)):
-        problem = "is no list of texts, as the answer is split" if lists else "is no text"
-        fields.fault("on_error.default", problem, remedy, value=default)
-    elif not isinstance(skip, bool) or (skip and (default is not None or _kind(fields) != "chat")):
-        fields.fault(
-            "on_error.skip", "stands beside a default, or is not of a single chat", remedy, value=skip
-        )
-    else:
-        return OnError(retry, default, skip)
+        return "on_error.retry", "is out of range", retry
+    if default is not None and "splits" in fields.given:
+        if not isinstance(default, list) or not all(isinstance(each, str) for each in default):
+            return "on_error.default", "is no list of texts, as the answer is split", default
+    elif default is not None and not isinstance(default, str):
+        return "on_error.default", "is no text", default
+    if not isinstance(skip, bool) or (skip and (default is not None or _kind(fields) != "chat")):
+        return "on_error.skip", "stands beside a default, or is not of a single chat", skip
     return None
 
 

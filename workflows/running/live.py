@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -196,14 +196,24 @@ class LiveRun:
                 self.cells.pop(id, None)
 
     def taken(self, now_s: float) -> RunChange | None:
-        """All of that, to be committed; None where there is nothing but what has to wait for the end of a list."""
+        """All of that, to be committed; None if there is nothing but what has to wait for the end of a list."""
         new = [id for id in self._new if not self._is_early(id)]
         changed = [id for id in self._changed if not self._is_early(id)]
         told = [self.cells[id] for id in self._told if not self._is_of_early(id)]
         if not (new or changed or told or self._learned or self._end):
             return None
+        change = self._change(now_s, new, changed, told)
+        for left, of_it in ((self._new, new), (self._changed, changed), (self._told, [c.id for c in told])):
+            for id in of_it:
+                del left[id]
+        self._end, self._learned = None, set()
+        return change
+
+    def _change(
+        self, now_s: float, new: Sequence[StepId], changed: Sequence[StepId], told: Sequence[Cell]
+    ) -> RunChange:
         plans = [self.graph.steps[id] for id in new]
-        change = RunChange(
+        return RunChange(
             self.id,
             now_s,
             {id: replace(self.steps[id], state=self.progress.steps[id].value) for id in changed},
@@ -214,11 +224,6 @@ class LiveRun:
             variables_of(plans, end_user=self.row.end_user),
             {id: dict(self.graph.steps[id].reads) for id in self._learned},
         )
-        for left, of_it in ((self._new, new), (self._changed, changed), (self._told, [c.id for c in told])):
-            for id in of_it:
-                del left[id]
-        self._end, self._learned = None, set()
-        return change
 
     def _is_early(self, step: StepId) -> bool:
         """Tell if it runs on an item of a list that is not whole: nothing of it is committed before the list is."""
