@@ -48,12 +48,7 @@ def frontier(
     plain = {name: figure for name, figure in logged.figures(shown[0]).items() if name != "reward"}
     rewards = {f"reward {preference}": logged.figures(preference)["reward"] for preference in shown}
     fitted = {name: with_prediction(logged.log, each, seed) for name, each in (plain | rewards).items()}
-    wanted: list[tuple[TargetPolicy, tuple[float, ...]]] = []
-    for policy in policies:
-        if policy.uses_preference:
-            wanted += [(policy, (preference,)) for preference in shown]
-        else:
-            wanted.append((policy, tuple(shown)))
+    wanted = _wanted(policies, shown)
     points: list[dict[str, Any]] = []
     for policy, own in wanted:
         progress(len(points) / len(wanted))
@@ -71,6 +66,19 @@ def frontier(
         "level": level,
         "points": points,
     }
+
+
+def _wanted(
+    policies: Sequence[TargetPolicy], preferences: Sequence[float]
+) -> list[tuple[TargetPolicy, tuple[float, ...]]]:
+    """List the points: a policy that depends on the preference has one for each, any other one for all of them."""
+    wanted: list[tuple[TargetPolicy, tuple[float, ...]]] = []
+    for policy in policies:
+        if policy.uses_preference:
+            wanted += [(policy, (preference,)) for preference in preferences]
+        else:
+            wanted.append((policy, tuple(preferences)))
+    return wanted
 
 
 def _point(

@@ -103,7 +103,6 @@ def report(requests: Sequence[Replayed], *, priced: bool) -> dict[str, Any]:
 def _row(requests: Sequence[Replayed]) -> dict[str, Any]:
     ways = Counter(one.way for one in requests)
     count = len(requests)
-    saved, saved_in = _sum([one.saved_usd for one in requests])
     known = [
         (one.quality, one.weight) for one in requests if one.way == "offloaded" and one.quality is not None
     ]
@@ -122,13 +121,7 @@ def _row(requests: Sequence[Replayed]) -> dict[str, Any]:
         **_mean_quality(known),
         "compared": len(known),
         "in_shadow": [_in_shadow(requests, with_examples) for with_examples in (False, True)],
-        "reference_usd": sum(one.reference_usd for one in requests),
-        "paid_usd": sum(one.cost_usd for one in requests),
-        "comparisons": sum(one.comparisons for one in requests),
-        "comparisons_usd": sum(one.comparisons_usd for one in requests),
-        "saved_usd": saved,
-        "saved_low_usd": saved_in.low,
-        "saved_high_usd": saved_in.high,
+        **_money(requests),
         "familiar": len(familiar),
         "familiar_would_cost_usd": sum(one.small_usd for one in familiar),
         "familiar_could_save_usd": sum(max(0.0, one.reference_usd - one.small_usd) for one in familiar),
@@ -137,6 +130,19 @@ def _row(requests: Sequence[Replayed]) -> dict[str, Any]:
             {"reason": code, "requests": n, "says": told(code).says, "takes": told(code).takes}
             for code, n in why_not.most_common(_REASONS)
         ],
+    }
+
+
+def _money(requests: Sequence[Replayed]) -> dict[str, Any]:
+    saved, interval = _sum([one.saved_usd for one in requests])
+    return {
+        "reference_usd": sum(one.reference_usd for one in requests),
+        "paid_usd": sum(one.cost_usd for one in requests),
+        "comparisons": sum(one.comparisons for one in requests),
+        "comparisons_usd": sum(one.comparisons_usd for one in requests),
+        "saved_usd": saved,
+        "saved_low_usd": interval.low,
+        "saved_high_usd": interval.high,
     }
 
 

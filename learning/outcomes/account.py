@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import structlog
@@ -297,12 +298,15 @@ class Purse:
 
 def _book(spending: Spending, tenant: str, unit: str, reserved: float, spent: float, at_s: float) -> None:
     try:
-        spending.settle(tenant, unit, reserved, spent, at_s).add_done_callback(_report_failure)
+        spending.settle(tenant, unit, reserved, spent, at_s).add_done_callback(
+            partial(report_failure, "spending")
+        )
     except Exception as error:
         log.error("store_failed", kind="spending", error=error)
 
 
-def _report_failure(written: Future[Any]) -> None:
+def report_failure(kind: str, written: Future[Any]) -> None:
+    """Log that something of a kind could not be written; a callback of the write."""
     error = written.exception() if not written.cancelled() else None
     if error is not None:
-        log.error("store_failed", kind="spending", error=error)
+        log.error("store_failed", kind=kind, error=error)

@@ -238,13 +238,8 @@ class Comparison:
         size = len(standard.text) + sum(map(len, sample.near[:1])) + (len(second.text) if second else 0)
         settled, standard = await looked_at(size, _beside, standard, sample.near, second)
         # Before anybody looks whether they are equal: else only those would be noted once there is no money for a judge.
-        pairs = [(answer.text, standard.text) for answer in others]
         judge = self._judge(sample)
-        if not settled and (
-            judge is None
-            or not await self._passes(sample, judge, standard.text, means)
-            or not await means.afford(self.most_for_verdicts(sample, pairs))
-        ):
+        if not settled and not await self._may_judge(sample, judge, standard.text, others, means):
             if not sample.scope:
                 refused = judge is None or self._refused_judge(judge.engine.info.name)
                 raise (NoJudge if refused else TooDear)(standard.text)
@@ -292,6 +287,15 @@ class Comparison:
         if len(answers) == 1:
             raise NotAnswered("no_other_answer")
         return answers, second
+
+    async def _may_judge(
+        self, sample: Sample, judge: Judge | None, standard: str, others: Sequence[Compared], means: Means
+    ) -> bool:
+        """Tell if the judge passed its exam, and its verdicts on these answers can be paid. Raises NotAnswered."""
+        if judge is None or not await self._passes(sample, judge, standard, means):
+            return False
+        pairs = [(answer.text, standard) for answer in others]
+        return await means.afford(self.most_for_verdicts(sample, pairs))
 
     async def _passes(self, sample: Sample, judge: Judge, standard: str, means: Means) -> bool:
         """Tell if the judge passed its exam, or passes it now; each verdict of it is paid by itself. Raises NotAnswered."""

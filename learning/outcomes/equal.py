@@ -197,19 +197,21 @@ def _number(text: str, language: str = "") -> tuple[Decimal, str, str] | None:
 
 def _list(text: str, language: str = "") -> list[Any] | None:
     """The items of a list of short texts in their order: bulleted, numbered from 1, one a line, or with commas between."""
+    items = [] if language else _items(text)
+    return [_number(item) or _plain(item) for item in items] if len(items) > 1 else None
+
+
+def _items(text: str) -> list[str]:
+    """Return the items of a list without their marks; none for what is no list."""
     lines = text.split("\n")
-    bullets, numbers = (
-        [_BULLET.fullmatch(line) for line in lines],
-        [_NUMBERED.fullmatch(line) for line in lines],
-    )
-    items = lines if len(lines) > 1 else text.split(", ")
+    bullets = [_BULLET.fullmatch(line) for line in lines]
     if all(bullets):
-        items = [found[1] for found in bullets if found]
-    elif [found and int(found[1]) for found in numbers] == list(range(1, len(lines) + 1)):
-        items = [found[2] for found in numbers if found]
-    elif any(len(item.split()) > _ITEM_WORDS or not _WORDS.fullmatch(item) for item in items):
-        return None
-    return [_number(item) or _plain(item) for item in items] if not language and len(items) > 1 else None
+        return [found[1] for found in bullets if found]
+    numbers = [_NUMBERED.fullmatch(line) for line in lines]
+    if [found and int(found[1]) for found in numbers] == list(range(1, len(lines) + 1)):
+        return [found[2] for found in numbers if found]
+    items = lines if len(lines) > 1 else text.split(", ")
+    return items if all(len(item.split()) <= _ITEM_WORDS and _WORDS.fullmatch(item) for item in items) else []
 
 
 def _json(text: str, language: str = "") -> Any:

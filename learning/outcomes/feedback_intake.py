@@ -131,15 +131,9 @@ class FeedbackIntake:
         observed = await asyncio.to_thread(self.example_of, tenant, answer.request_id)
         corrected = None
         if feedback.correction and not await self._labels_only(tenant, answer, fields, observed, by):
-            if self.corrections is None:
-                raise RequestError(
-                    "This gateway keeps no examples, so a correction teaches nothing: memory.examples.enabled is off.",
-                    code="examples_disabled",
-                    param="correction",
-                )
             corrected = await asyncio.to_thread(
                 correct,
-                self.corrections,
+                self._where_corrected(),
                 tenant,
                 key_id,
                 fields,
@@ -179,6 +173,15 @@ class FeedbackIntake:
             replaced = observed is not None and corrected is not None and observed.id == corrected.id
             await self._learn(tenant, key_id, answer, None if replaced else observed, feedback, follows)
         return kept, new
+
+    def _where_corrected(self) -> ExampleStore:
+        if self.corrections is None:
+            raise RequestError(
+                "This gateway keeps no examples, so a correction teaches nothing: memory.examples.enabled is off.",
+                code="examples_disabled",
+                param="correction",
+            )
+        return self.corrections
 
     async def _learn(
         self,

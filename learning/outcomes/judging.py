@@ -15,7 +15,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from typing import Any, Literal, NamedTuple
+from functools import partial
+from typing import Literal, NamedTuple
 
 import structlog
 
@@ -23,7 +24,7 @@ from engines.answers.answer import Assembled
 from engines.asking import Bill, NotAnswered
 from engines.chat import tokens_in_bytes
 from engines.engine import Engine
-from learning.outcomes.account import SMALL_TOKEN, Accounts, Purse, Unit, price_in
+from learning.outcomes.account import SMALL_TOKEN, Accounts, Purse, Unit, price_in, report_failure
 from learning.outcomes.comparison import (
     Compared,
     Comparison,
@@ -332,11 +333,11 @@ class Judging:
         # Whether a judge is needed shows in the reference's answer. Of an offloaded request it is not known yet: what a
         # judge costs is added once it is, so that a bad answer in bad form is checked like any other.
         no_judge = settled or taken.told is not None or not taken.by_reference
-        reference = self._engines[taken.reference]
         if not no_judge and judge is None and not self._may_be_equal(taken):
             return "no_judge"
         # Without a judge that passed only equality tells.
         no_judge = no_judge or judge is None
+        reference = self._engines[taken.reference]
         needed = ([] if taken.by_reference else [reference]) + ([] if no_judge or judge is None else [judge])
         if any(map(self._comparison.refuses, needed)):
             # Nobody else is asked in vain, let alone paid.
@@ -344,18 +345,9 @@ class Judging:
         # The others' answers are not known yet: they are taken to be as long as this one.
         pairs = [] if no_judge else [(served.said(), served.said())] * len(taken.to_ask)
         verdicts = self._comparison.most_for_verdicts(taken, pairs)
-        answers = self._comparison.likely_for_answers(taken, served.said())
-        own_price = self._own_price(taken, served)
         may_be_equal = (verdicts > 0 or judge is None) and self._may_be_equal(taken)
-        dear = may_be_equal and await self._too_few(taken, verdicts)
-        purse = None
-        if not dear:
-            purse = await self._accounts.reserve(
-                taken.tenant, taken.unit, answers + verdicts, own_price, last=not may_be_equal
-            )
-        alone = purse is None and may_be_equal
-        if alone:
-            purse = await self._accounts.reserve(taken.tenant, taken.unit, answers, own_price)
+        own_price = self._own_price(taken, served)
+        purse, alone = await self._set_aside(taken, served, verdicts, own_price, may_be_equal=may_be_equal)
         if purse is None:
             self._held_back("over_budget", taken.tenant)
             return "over_budget"
@@ -386,6 +378,22 @@ class Judging:
             return came.result
         finally:
             self._settle(taken, purse, bill, came)
+
+    async def _set_aside(
+        self, taken: Sample, served: Assembled, verdicts: float, own_price: float, *, may_be_equal: bool
+    ) -> tuple[Purse | None, bool]:
+        """Set aside what answers and `verdicts` cost, or the answers alone if that is too much and equality may tell.
+
+        Returns the purse, None if there is too little for either, and whether it is without verdicts.
+        """
+        tenant, unit = taken.tenant, taken.unit
+        answers = self._comparison.likely_for_answers(taken, served.said())
+        if not (may_be_equal and await self._too_few(taken, verdicts)):
+            whole = answers + verdicts
+            purse = await self._accounts.reserve(tenant, unit, whole, own_price, last=not may_be_equal)
+            if purse is not None or not may_be_equal:
+                return purse, False
+        return await self._accounts.reserve(tenant, unit, answers, own_price), True
 
     def _may_be_equal(self, taken: Sample) -> bool:
         """Tell if it is worth asking although no judge can be paid."""
@@ -470,7 +478,7 @@ class Judging:
         at_s = self._clock()
         records = [each.record(taken, at_s) for each in compared]
         written = self._outcomes.note_many(records)
-        written.add_done_callback(_report_failure)
+        written.add_done_callback(partial(report_failure, "outcome"))
         return records, written
 
     async def _tell(self, taken: Sample, text: str) -> None:
@@ -528,9 +536,3 @@ def _paid(taken: Sample, bill: Bill) -> dict[tuple[str, str], float]:
         * (SMALL_TOKEN if purpose == "answer" and engine != taken.reference else 1.0)
         for (engine, purpose), tokens in bill.tokens.items()
     }
-
-
-def _report_failure(written: Future[Any]) -> None:
-    error = written.exception() if not written.cancelled() else None
-    if error is not None:
-        log.error("store_failed", kind="outcome", error=error)

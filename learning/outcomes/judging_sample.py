@@ -172,24 +172,25 @@ def sample(
     `share`: configured, whatever hangs on it; `wished`: for the proof. The larger counts. `others`: how many further ways of
     answering the configured share asks for beside the served one and the reference, drawn without preference.
     """
-    asked, served, reference, plan = finished.asked, finished.attempt, engines[-1], finished.plan
+    served, reference, plan = finished.attempt, engines[-1], finished.plan
     assert served is not None
     coin, probability = rng.random(), min(1.0, max(share, wished))
     if coin >= probability:
         return None
-    examples = asked.controls.max_examples != 0
-    if served.engine != reference:
-        possible = [way for way in ways_beside(plan, engines, served) if examples or not way.examples]
-        drawn = _drawn(possible, others if coin < share else 0, share, rng)
-    elif plan is not None and plan.shadow:
-        ways = [way for way in plan.shadow if examples or not way.examples]
+    by_reference = served.engine == reference
+    shadow = plan.shadow if by_reference and plan is not None else ()
+    ways = list(shadow) or ways_beside(plan, engines, served)
+    if finished.asked.controls.max_examples == 0:
+        ways = [way for way in ways if not way.examples]
+    if not by_reference:
+        drawn = _drawn(ways, others if coin < share else 0, share, rng)
+    elif plan is not None and shadow:
         drawn = [(way, probability * _drawn_share(plan.proof, way)) for way in ways]
     else:
-        possible = [way for way in ways_beside(plan, engines, served) if examples or not way.examples]
-        drawn = _drawn(possible, max(1, others), probability, rng)
-    if served.engine == reference and not drawn:
+        drawn = _drawn(ways, max(1, others), probability, rng)
+    if by_reference and not drawn:
         return None
-    again = served.engine == reference and wished > 0 and rng.random() < AGAIN_SHARE
+    again = by_reference and wished > 0 and rng.random() < AGAIN_SHARE
     return replace(_sample(finished, reference, drawn, probability, unit), again=again)
 
 

@@ -121,7 +121,7 @@ async def rehearse(
     seed: int = 0,
     advanced: Callable[[int, int], None] = lambda done, of: None,
 ) -> Rehearsed:
-    """Ask, one request after the other. `ask` gives None where nothing more can be asked: then it ends there. A
+    """Ask, one request after the other. `ask` gives None if nothing more can be asked: then it ends there. A
     question of which it raises NotAnswered is left out."""
     draw = random.Random(seed)
     scopes: dict[str, list[int]] = defaultdict(list)
@@ -142,26 +142,41 @@ async def rehearse(
         near = np.array([past[n].vector for n in others]) @ one.vector
         nearest = [(float(near[n]), others[n]) for n in np.argsort(-near, kind="stable")[:examples]]
         order = [n for _, n in nearest]
-        answers = [past[n].answer for n in order]
-        said: list[Tried | None] = []
         # The most similar one stands last, beside the question.
         by_chance = [n for n in fixed[one.scope] if past[n].question != one.question][:examples]
-        for shown in ([], order[::-1], by_chance):
-            pairs = [(past[n].question, past[n].answer) for n in shown]
-            try:
-                answer = await ask(chat_of(one.chat.fields, with_pairs(one.chat.messages, pairs)))
-            except NotAnswered:
-                break
-            if answer is None:
-                return Rehearsed(found, answered)
-            said.append(tried(answer, one, answers))
-        if len(said) < len(names) - 1:
+        shown = [[past[n] for n in each] for each in ([], order[::-1], by_chance)]
+        answers = [past[n].answer for n in order]
+        try:
+            said = await _asked(one, shown, answers, ask)
+        except NotAnswered:
             continue
+        if said is None:
+            break
         said.append(tried(Answer(answers[0], 0.0, 0.0), one, answers))
         for name, each in zip(names, said, strict=True):
             found[name].append(each)
         answered.append(Question(one, tuple((near, past[n].answer) for near, n in nearest)))
     return Rehearsed(found, answered)
+
+
+async def _asked(
+    one: Past,
+    shown: Sequence[Sequence[Past]],
+    answers: Sequence[str],
+    ask: Callable[[ChatRequest], Awaitable[Answer | None]],
+) -> list[Tried] | None:
+    """Ask a question once with each of these sets of examples; None if nothing more can be asked. Raises NotAnswered.
+
+    `answers`: those to the most similar others.
+    """
+    said: list[Tried] = []
+    for examples in shown:
+        pairs = [(each.question, each.answer) for each in examples]
+        answer = await ask(chat_of(one.chat.fields, with_pairs(one.chat.messages, pairs)))
+        if answer is None:
+            return None
+        said.append(tried(answer, one, answers))
+    return said
 
 
 def _chosen(

@@ -20,10 +20,10 @@ from router.embedding.retriever import Retriever
 from router.embedding.templates import Templates
 from router.plan import LATE, SHADOW, Ask, Attempt, Candidate, Plan
 from router.policies.late import LateDecisions
-from router.policies.nearest_examples import counts, familiar, that_fit
+from router.policies.nearest_examples import attempt, counts, familiar, that_fit
 from router.policies.proven import shadow
 from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
-from router.prompt import tokens_needed, with_examples
+from router.prompt import tokens_needed
 from router.proving.gate import Gate
 from router.proving.standing import Proof
 from store.admission.cutting import EMBEDDED_CHARACTERS
@@ -162,7 +162,7 @@ class FewShot:
         stages = question.stages_s
         began = time.perf_counter()
         reason, with_them = self._decided(found)
-        with_examples_found = self._with_examples(ask, found.chosen)
+        with_examples_found = attempt(self._small, ask, found.chosen)
         stages["combine"] = time.perf_counter() - began
         to_large = reason not in ("familiar", "proven")
         small = with_examples_found if with_them else Attempt(self._small)
@@ -208,12 +208,6 @@ class FewShot:
         if found.novel:
             return "novel", False
         return ("familiar", True) if found.chosen else ("no_example_fits", False)
-
-    def _with_examples(self, ask: Ask, chosen: tuple[Candidate, ...]) -> Attempt:
-        """The small engine with these examples, or as it is where there are none."""
-        if not chosen:
-            return Attempt(self._small)
-        return Attempt(self._small, with_examples(ask.chat.messages, chosen), chosen)
 
     def _within_budget(self, nearest_first: list[Candidate], ask: Ask, knobs: Knobs) -> tuple[Candidate, ...]:
         most = knobs.max_examples if ask.max_examples is None else min(ask.max_examples, knobs.max_examples)

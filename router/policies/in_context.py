@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from engines.engine import Engine
@@ -37,10 +36,11 @@ from router.examples.fusion import best_fused
 from router.examples.scorer import Scorer, Scores
 from router.plan import LATE, SHADOW, Action, Ask, Attempt, Candidate, Choice, ExampleSelection, Plan
 from router.policies.late import LateDecisions
-from router.policies.nearest_examples import counts, familiar, that_fit
+from router.policies.nearest_examples import attempt, counts, familiar, that_fit
 from router.policies.proven import shadow
 from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
-from router.prompt import example_tokens, most_answer_tokens, prompt_tokens, tokens_needed, with_examples
+from router.policies.stages import Stages
+from router.prompt import example_tokens, most_answer_tokens, prompt_tokens, tokens_needed
 from router.proving.gate import REFERENCE, Gate, key
 from router.proving.standing import Proof
 from store.admission.cutting import EMBEDDED_CHARACTERS
@@ -105,8 +105,7 @@ class _Decision:
     knobs: Knobs
     models: LearnedModels
     may_explore: bool
-    stages_s: dict[str, float]
-    bypassed: list[str] = field(default_factory=list)
+    stages: Stages
     near: list[Candidate] = field(default_factory=list)
     """Nearest first."""
     scored: list[Candidate] = field(default_factory=list)
@@ -116,17 +115,6 @@ class _Decision:
     """The past answers that the rule counts as near, by the example's id."""
     proof: Proof | None = None
     """What is proven of the small engines with and without the chosen examples; None where no proof is asked for."""
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Times a stage; an exception inside skips the stage and is recorded in `bypassed`."""
-        began = time.perf_counter()
-        try:
-            yield
-        except Exception as error:
-            self.bypassed.append(f"{name}:{type(error).__name__}")
-        finally:
-            self.stages_s[name] = time.perf_counter() - began
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,23 +218,23 @@ class InContext:
         """Everything after the embedding. Blocks: for the executor."""
         decision = self._begin(ask, question, vector)
         if not question.without_examples:
-            with decision.stage("nearest"):
+            with decision.stages.stage("nearest"):
                 decision.near = self._retriever.nearest(
                     ask.tenant, question.scope, vector, self._questions.comparable(question), question.text
                 )
-        with decision.stage("score"):
+        with decision.stages.stage("score"):
             self._score(decision)
         chosen = _ChosenExamples()
-        with decision.stage("combine"):
+        with decision.stages.stage("combine"):
             chosen = self._combine(decision)
         if self._gate is not None:
-            with decision.stage("prove"):
+            with decision.stages.stage("prove"):
                 scope = shared_scope(question.scope)
                 bank = self._retriever.size(ask.tenant)
                 decision.proof = self._gate.proof(ask.tenant, scope, vector, chosen.examples, bank)
-        with decision.stage("choose"):
+        with decision.stages.stage("choose"):
             return self._choose(decision, chosen, states)
-        return self._to_reference("undecided", question, decision.bypassed, decision)
+        return self._to_reference("undecided", question, decision.stages.bypassed, decision)
 
     def _begin(self, ask: Ask, question: EmbeddedQuestion, vector: Vector) -> _Decision:
         allowed = not ask.forced and self._may_try(ask) and ask.key_id not in self.knobs.opted_out_keys
@@ -259,7 +247,7 @@ class InContext:
             self.knobs_of.get(ask.tenant, self.knobs),
             self._models_of(ask.tenant),
             may_explore,
-            dict(question.stages_s),
+            Stages(dict(question.stages_s)),
         )
 
     def _may_try(self, ask: Ask) -> bool:
@@ -378,12 +366,12 @@ class InContext:
             embedded_text=decision.question.digest.text,
             vector=decision.vector,
             neighbours=tuple(decision.near),
-            stages_s=decision.stages_s,
-            bypassed=tuple(decision.bypassed),
+            stages_s=decision.stages.seconds,
+            bypassed=tuple(decision.stages.bypassed),
             choice=choice,
             helped=chosen.selection,
             proof=decision.proof,
-            shadow=shadow(decision.proof, self._attempt("", decision, chosen)),
+            shadow=shadow(decision.proof, attempt("", ask, chosen.examples)),
             settings=_settings(decision, situation, choice),
             familiar=decision.counted,
         )
@@ -392,7 +380,7 @@ class InContext:
         try:
             return self._chooser.choose(situation, bandit, self._rng)
         except BanditError as error:
-            decision.bypassed.append(f"bandit:{type(error).__name__}")
+            decision.stages.bypassed.append(f"bandit:{type(error).__name__}")
             return None
 
     def _by_rule(
@@ -477,23 +465,20 @@ class InContext:
 
     def _attempts(self, taken: Action, decision: _Decision, chosen: _ChosenExamples) -> tuple[Attempt, ...]:
         """The chosen action, then the fallbacks: the reference first, then the others from large to small."""
-        best = self._attempt(taken.engine, decision, chosen) if taken.with_examples else Attempt(taken.engine)
+        best = (
+            attempt(taken.engine, decision.ask, chosen.examples)
+            if taken.with_examples
+            else Attempt(taken.engine)
+        )
         others = [name for name in reversed(self._names) if name != taken.engine]
         reference = self._names[-1]
         return (
             best,
             *(
-                Attempt(name) if name == reference else self._attempt(name, decision, chosen)
+                Attempt(name) if name == reference else attempt(name, decision.ask, chosen.examples)
                 for name in others
             ),
         )
-
-    @staticmethod
-    def _attempt(engine: str, decision: _Decision, chosen: _ChosenExamples) -> Attempt:
-        """The engine with the chosen examples, if there are any."""
-        if not chosen.examples:
-            return Attempt(engine)
-        return Attempt(engine, with_examples(decision.ask.chat.messages, chosen.examples), chosen.examples)
 
     def _to_reference(
         self,
@@ -510,7 +495,7 @@ class InContext:
             embedded_text=question.digest.text,
             vector=question.vector,
             neighbours=tuple(decision.near) if decision else (),
-            stages_s=decision.stages_s if decision else question.stages_s,
+            stages_s=decision.stages.seconds if decision else question.stages_s,
             bypassed=tuple(bypassed),
         )
 

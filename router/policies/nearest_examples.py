@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from router.plan import Candidate
-from router.prompt import example_tokens
+from router.plan import Ask, Attempt, Candidate
+from router.prompt import example_tokens, with_examples
 from router.wording.lexical_things import about_other_things, things
 
 
@@ -40,3 +40,10 @@ def that_fit(nearest_first: Iterable[Candidate], *, most: int, room_tokens: int)
             picked.append(candidate)
             room_tokens -= tokens
     return tuple(reversed(picked))
+
+
+def attempt(engine: str, ask: Ask, chosen: tuple[Candidate, ...]) -> Attempt:
+    """Return the engine with these examples, or as it is if there are none."""
+    if not chosen:
+        return Attempt(engine)
+    return Attempt(engine, with_examples(ask.chat.messages, chosen), chosen)

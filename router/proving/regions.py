@@ -196,12 +196,7 @@ class Region:
     def _added(self, told: Compared, opening: int) -> Turned[str] | None:
         was_open = self.open
         if told.said is not None:
-            praise = told.said >= _PRAISE
-            if not praise and self._praised <= 0:
-                # Who only complains tells nothing of the requests that went well.
-                told = replace(told, loss=None)
-            else:
-                self._praised += 1 if praise else -1
+            told = self._balanced(told, praise=told.said >= _PRAISE)
         for kind, value in told.values():
             self.kinds[kind].add(value)
         self._read_anew()
@@ -217,11 +212,25 @@ class Region:
             closed = self._turned(opened=False)
             self.restart(given_up=False)
             return closed
-        hope = was_open or any(each.expected_more() is not None for each in self._two_sided())
-        if not hope and self.agreement.compared >= _GIVE_UP_AFTER and self._poor():
+        if not was_open:
+            self._maybe_give_up()
+        return None
+
+    def _balanced(self, told: Compared, *, praise: bool) -> Compared:
+        """Count a person's word; without its loss if more complaints than praise came so far."""
+        if not praise and self._praised <= 0:
+            # Who only complains tells nothing of the requests that went well.
+            return replace(told, loss=None)
+        self._praised += 1 if praise else -1
+        return told
+
+    def _maybe_give_up(self) -> None:
+        """Begin anew if nothing is to be expected any more, and a new beginning is worth its price."""
+        if any(each.expected_more() is not None for each in self._two_sided()):
+            return
+        if self.agreement.compared >= _GIVE_UP_AFTER and self._poor():
             self._given_up = self.agreement.hopeless
             self.agreement.begin_anew()
-        return None
 
     def restart(self, *, given_up: bool) -> None:
         """Forget the evidence and begin anew. `given_up`: until there is reason for hope."""

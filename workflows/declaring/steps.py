@@ -161,14 +161,19 @@ def _wrong_on_error(fields: Fields, given: Any) -> tuple[str, str, Any] | None:
     retry, default, skip = given.get("retry", 0), given.get("default"), given.get("skip", False)
     if isinstance(retry, bool) or not isinstance(retry, int) or not 0 <= retry <= _MOST_RETRIES:
         return "on_error.retry", "is out of range", retry
-    if default is not None and "splits" in fields.given:
-        if not isinstance(default, list) or not all(isinstance(each, str) for each in default):
-            return "on_error.default", "is no list of texts, as the answer is split", default
-    elif default is not None and not isinstance(default, str):
-        return "on_error.default", "is no text", default
+    problem = _wrong_default(fields, default) if default is not None else ""
+    if problem:
+        return "on_error.default", problem, default
     if not isinstance(skip, bool) or (skip and (default is not None or _kind(fields) != "chat")):
         return "on_error.skip", "stands beside a default, or is not of a single chat", skip
     return None
+
+
+def _wrong_default(fields: Fields, default: Any) -> str:
+    if "splits" not in fields.given:
+        return "" if isinstance(default, str) else "is no text"
+    texts = isinstance(default, list) and all(isinstance(each, str) for each in default)
+    return "" if texts else "is no list of texts, as the answer is split"
 
 
 def _params(fields: Fields) -> Mapping[str, Any]:

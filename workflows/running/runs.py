@@ -235,25 +235,7 @@ class Runs:
         outside = await self._outside(caller, graph, new.steps, flow.given)
         if any(cell.private for cell in outside.values()):
             caller = caller.stored_nowhere()
-        row = NewRun(
-            new.id or new_id("run"),
-            caller.tenant,
-            now,
-            key_id=caller.key_id or "",
-            contributor=caller.contributor,
-            app=new.app,
-            no_store=caller.no_store,
-            background=new.background,
-            gets={id: str(criteria) for id, criteria in new.gets.items() if id.startswith("var_")},
-            budget=new.budget,
-            keep_values_s=self.knobs.keep_values_s,
-            context={} if caller.no_store else flow.context(caller),
-            idempotency_key=new.idempotency_key,
-            idempotency_hash=new.idempotency_hash,
-            workflow=flow.definition.name,
-            version=flow.definition.version,
-            end_user=caller.end_user,
-        )
+        row = _row(new, caller, now, self.knobs.keep_values_s)
         known = {id: cell for id, cell in outside.items() if cell.ended}
         progress = Progress(
             graph,
@@ -886,6 +868,29 @@ def _why_not(cell: Cell) -> WhyFailed:
     """Why an outside variable that has ended cannot be read."""
     message = "Its value was stored nowhere (no-store), or is gone."
     return cell.failure or WhyFailed("not_stored", message, (cell.name or cell.id,))
+
+
+def _row(new: NewGraph, caller: Caller, now_s: float, keep_values_s: float) -> NewRun:
+    flow = new.flow
+    return NewRun(
+        new.id or new_id("run"),
+        caller.tenant,
+        now_s,
+        key_id=caller.key_id or "",
+        contributor=caller.contributor,
+        app=new.app,
+        no_store=caller.no_store,
+        background=new.background,
+        gets={id: str(criteria) for id, criteria in new.gets.items() if id.startswith("var_")},
+        budget=new.budget,
+        keep_values_s=keep_values_s,
+        context={} if caller.no_store else flow.context(caller),
+        idempotency_key=new.idempotency_key,
+        idempotency_hash=new.idempotency_hash,
+        workflow=flow.definition.name,
+        version=flow.definition.version,
+        end_user=caller.end_user,
+    )
 
 
 def _rows(new: NewGraph, caller: Caller, no_store: bool) -> list[NewStep]:

@@ -9,7 +9,7 @@ Learning", section 2), so that no ranking judges itself.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -90,11 +90,6 @@ def trained(
             if accepted:
                 break
     model = line.onnx(embedding_version=embedding_version, qualities=by_scope(line, ordered))
-    verb = "worth more" if accepted else "not worth more"
-    reason = (
-        f"{verb} on the hold-out: {worth['new']:.3f}; what is in use {worth['in use']:.3f},"
-        f" the nearest examples {worth['nearest']:.3f}, none {worth['none']:.3f}"
-    )
     metrics = {
         "held_out": {who: round(value, 5) for who, value in worth.items()},
         "ranking": name,
@@ -110,7 +105,15 @@ def trained(
         ),
         "outcomes": {"fit": len(fit), "validation": len(check), "held_out": len(held)},
     }
-    return Trained(model, metrics, accepted, reason)
+    return Trained(model, metrics, accepted, _reason(worth, accepted=accepted))
+
+
+def _reason(worth: Mapping[str, float], *, accepted: bool) -> str:
+    verb = "worth more" if accepted else "not worth more"
+    return (
+        f"{verb} on the hold-out: {worth['new']:.3f}; what is in use {worth['in use']:.3f},"
+        f" the nearest examples {worth['nearest']:.3f}, none {worth['none']:.3f}"
+    )
 
 
 def choose(worths: Worths, qualities: dict[str, SetQuality], row: Row, most: int = MOST) -> list[int]:
