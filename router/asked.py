@@ -73,19 +73,19 @@ class Arrival:
     """Without its query: a query may carry a key."""
     tenant: str = "default"
     key_id: str | None = None
-    """The gateway's own key that it came with; None where clients have none."""
+    """The gateway's own key that it came with; None if clients have none."""
     anonymous: bool = False
     """No credential came with it: nothing is remembered of it, and nothing remembered is used for it."""
     key_name: str = ""
-    """What the operator calls the key; empty where clients have none. For books and labels."""
+    """What the operator calls the key; empty if clients have none. For books and labels."""
     tenant_name: str = ""
-    """What the operator calls the tenant; empty where it was derived from a credential."""
+    """What the operator calls the tenant; empty if it was derived from a credential."""
     api: str = ""
     """Which API it speaks: the first segments of its path below the prefix (`chat`, `responses`, `messages`, `completions`,
     `embeddings`, `images`, `audio`, `files`), `other` for what is not known, empty for the gateway's own pages."""
     reach: Reach = EVERYTHING
     trace: Trace | None = None
-    """Its place in a distributed trace; None where no telemetry is configured."""
+    """Its place in a distributed trace; None if no telemetry is configured."""
     partition: str = ""
     """`user` or `tenant` where its key or tenant says how memory is kept apart; empty: as the configuration has it."""
     user: str = ""
@@ -181,11 +181,11 @@ class Asked:
     placement: Placement | None = None
     """Where it stands among the requests that feed each other; None: it stands alone, and its client waits."""
     holder: str = ""
-    """The engine that holds what the request names; empty where none is known to."""
+    """The engine that holds what the request names; empty if none is known to."""
     not_at: frozenset[str] = frozenset()
     """Replicas that do not hold it."""
     user: str = ""
-    """The end user as the client names them; empty where it names none."""
+    """The end user as the client names them; empty if it names none."""
 
     @property
     def remembered_for(self) -> str:

@@ -39,10 +39,10 @@ class Ending(NamedTuple):
 
     outcome: Outcome
     status: int
-    """0 where nothing was sent because of it: the reader has left."""
+    """0 if nothing was sent because of it: the reader has left."""
     error: str
     engine: str | None = None
-    """Which engine failed; None where the error tells of none."""
+    """Which engine failed; None if the error tells of none."""
     told: str = ""
     """What its client is told."""
 
@@ -62,9 +62,9 @@ class Journey:
     """Below what of the server's root its path is (`/v2`); None: below its base URL, as most are."""
     outcome: Outcome = Outcome.FAILED
     status: int = 0
-    """Sent to the client; 0 where it left before there was one."""
+    """Sent to the client; 0 if it left before there was one."""
     engine: str = ""
-    """Which engine answered, or failed to; empty where none was asked."""
+    """Which engine answered, or failed to; empty if none was asked."""
     model: str = ""
     error: str = ""
     """In words of ours, or the code of a refusal: for logs."""
@@ -80,11 +80,11 @@ class Journey:
     failed_over: Tried | None = None
     """The engine that was decided on, and why another one answered, or gave a part of the answer."""
     instead_of: Tried | None = None
-    """The engine that would have been decided on had it not been down then; None where that changed nothing."""
+    """The engine that would have been decided on had it not been down then; None if that changed nothing."""
     trail: tuple[Tried, ...] = ()
     """Who was asked or could not be, in order."""
     asked_at: float = 0.0
-    """When an engine was first asked; 0 where none was."""
+    """When an engine was first asked; 0 if none was."""
     waited_s: float = 0.0
     """Spent waiting for the head of an engine's answer."""
     head_at: float = 0.0
@@ -99,7 +99,7 @@ class Journey:
     price: Price = UNPRICED
     """Of the engine that answered, or that gave the end of the answer."""
     usage: Usage | None = None
-    """What an engine was paid for; None for a hit, and where nobody can say."""
+    """What an engine was paid for; None for a hit, and if nobody can say."""
     cost_usd: float | None = 0.0
     """What all engines that had a part in it are paid; 0 for a hit and a refusal; None: unpriced, or nobody can say."""
     billed: bool = False
@@ -150,7 +150,7 @@ class Journey:
 
     @property
     def first_chunk_s(self) -> float | None:
-        """Seconds until the first chunk of a stream; None where nothing was streamed."""
+        """Seconds until the first chunk of a stream; None if nothing was streamed."""
         return None if self.first_chunk_at is None else self.first_chunk_at - self.arrival.began
 
     @property
@@ -173,19 +173,19 @@ class Finished(Journey):
     probability: float = 1.0
     """With which this way of answering was chosen."""
     exact_key: bytes | None = None
-    """Where the answer may be kept for exact repeats; None where it may not."""
+    """Where the answer may be kept for exact repeats; None if it may not."""
     replay_forbidden: bool = False
     """The engine's answer says by `Cache-Control` that it is not for another request."""
     engine_head_at: float = 0.0
-    """When the head of an engine's answer came; 0 where none did."""
+    """When the head of an engine's answer came; 0 if none did."""
     hit: bytes | None = None
     """The remembered body that was sent; None for a fresh answer. Empty: another request's was sent as it came (`body`)."""
     attempt: Attempt | None = None
-    """What was asked of the engine that answered; None where none did."""
+    """What was asked of the engine that answered; None if none did."""
     came: ChatRequest | None = None
-    """The request before limits changed it; None where they did not."""
+    """The request before limits changed it; None if they did not."""
     engine_got: ChatRequest | None = None
-    """What the last engine was asked; None where none was."""
+    """What the last engine was asked; None if none was."""
     carried_on_by: tuple[str, ...] = ()
     """Engines that carried the answer on, one after the other, where the one before broke off."""
     from_reference: bool = False
@@ -203,13 +203,13 @@ class Finished(Journey):
     reused_example: int | None = None
     """The example whose answer was given to this similar question."""
     assembled: Assembled | None = None
-    """The answer as one object; None where it cannot be read as one."""
+    """The answer as one object; None if it cannot be read as one."""
     example_tokens: int = 0
     """The part of the prompt's tokens that examples of ours, sent along, account for."""
     examples_usd: float = 0.0
     """The part of `cost_usd`, likewise."""
     reference_cost_usd: float | None = None
-    """What the model's reference engine would have charged; None where nobody can say."""
+    """What the model's reference engine would have charged; None if nobody can say."""
 
     def decided(self, policy: str, version: str = "", reason: str = "", probability: float = 1.0) -> None:
         """Note how the request is answered, and why."""

@@ -120,9 +120,9 @@ class Choice:
     floored: bool = False
     """Whether the quality floor moved the request to the reference."""
     picked: int = -1
-    """Index of the action that the rule picked, before exploration and the quality floor; -1 where a bandit decided."""
+    """Index of the action that the rule picked, before exploration and the quality floor; -1 if a bandit decided."""
     instead_of: str = ""
-    """The engine that the same draw would have given had it not been down; empty where nothing else was drawn for that."""
+    """The engine that the same draw would have given had it not been down; empty if nothing else was drawn for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,15 +183,15 @@ class Plan:
     helped: ExampleSelection | None = None
     """None for a policy that scores no examples."""
     proof: Proof | None = None
-    """What is proven of the smaller engines here; None where no proof is asked for."""
+    """What is proven of the smaller engines here; None if no proof is asked for."""
     shadow: tuple[Attempt, ...] = ()
     """How smaller engines would be asked, without and with examples: what a comparison in the background asks."""
     found: Attempt | None = None
     """A smaller engine with the examples found, drawn for a comparison or not: what people say of the answer tells of it."""
     posed: Posed | None = None
-    """The task that the request belongs to, and its input; None where it belongs to none."""
+    """The task that the request belongs to, and its input; None if it belongs to none."""
     prediction: Prediction | None = None
-    """What the task's student makes of it, whoever answers; None where there is no student, or it may not tell."""
+    """What the task's student makes of it, whoever answers; None if there is no student, or it may not tell."""
     checked: int = 0
     """Why what the teacher says is a fair comparison with the student (store.records.TaskAnswer.checked)."""
     settings: Mapping[str, float] = field(default_factory=dict)

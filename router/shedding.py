@@ -16,7 +16,7 @@ ORDER: tuple[Work, ...] = ("shadow", "checks", "texts", "examples", "details")
 """Comparisons for a proof, comparisons of what is proven, texts of requests with all that is kept beside them, new examples,
 and what is kept of hits and failures for people to read."""
 STILL_COMPARED = 0.1
-"""Of the comparisons that would be made: a proof goes on, and an engine that turns bad is noticed. Where no outcome came of
+"""Of the comparisons that would be made: a proof goes on, and an engine that turns bad is noticed. If no outcome came of
 any, what is proven would count as unwatched, and its requests go to the reference."""
 _EXTRA = 2
 """So many kinds ask engines beside the clients: they stop when a core is nearly used up, before anything is late."""

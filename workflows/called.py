@@ -126,7 +126,7 @@ def _of_messages(spec: InputSpec, messages: list[Mapping[str, Any]]) -> str | No
 
 
 def _text_of(message: Mapping[str, Any], index: int) -> str:
-    """A message's text. Raises WorkflowError where it holds anything else, which would be lost."""
+    """A message's text. Raises WorkflowError if it holds anything else, which would be lost."""
     content = message.get("content")
     if isinstance(content, list):
         for part in content:

@@ -53,7 +53,7 @@ class InputSpec:
     kind: InputKind
     required: bool = True
     default: Value | None = None
-    """Its value where a call does not give one; None where it is required."""
+    """Its value where a call does not give one; None if it is required."""
 
 
 @dataclass(frozen=True, slots=True)

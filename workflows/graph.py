@@ -134,7 +134,7 @@ class Graph:
         return self._names.keys()
 
     def producer(self, variable: VariableId) -> Step | None:
-        """The step that writes a variable; None where its value comes from outside."""
+        """The step that writes a variable; None if its value comes from outside."""
         step = self._producer.get(variable)
         return None if step is None else self._steps[step]
 
@@ -143,7 +143,7 @@ class Graph:
         return tuple(self._steps[step] for step in self._consumers.get(variable, ()))
 
     def name(self, variable: VariableId) -> str:
-        """The name under which a variable is written, else read; its id where nobody here knows it."""
+        """The name under which a variable is written, else read; its id if nobody here knows it."""
         return self._names.get(variable, variable)
 
     def before(self, step: StepId) -> frozenset[StepId]:

@@ -63,7 +63,7 @@ def split(splits: Splits, text: str, max_items: int | None = None) -> list[str]:
 
 class _Reader(Protocol):
     def read(self, text: str, items: list[str], *, last: bool) -> None:
-        """Adds the items that end within a further piece of text, and reads no further where there are too many.
+        """Adds the items that end within a further piece of text, and reads no further if there are too many.
 
         Raises TransformFailed; at the end, for what misses."""
         ...

@@ -56,7 +56,7 @@ class Objectives:
     ) -> None:
         """`gets` has what was asked for, by variable; a call that waits for its own answer may stand there by its step's id.
 
-        `expected` has the tokens expected of a step, prompt and answer; 1 where it is missing. `done` has whatever ended.
+        `expected` has the tokens expected of a step, prompt and answer; 1 if it is missing. `done` has whatever ended.
         """
         self._graph = graph
         self._ranks = _ranks(graph, gets, done)

@@ -256,7 +256,7 @@ class _Flow:
         return source.name in self._in_pieces
 
     def _batch(self, spec: StepSpec) -> int | None:
-        """Into pieces of how many items its list is cut; None where it is not."""
+        """Into pieces of how many items its list is cut; None if it is not."""
         if spec.kind not in _BATCHED:
             return None
         batch = self._profile.effective_batch.get(spec.component)

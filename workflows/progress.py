@@ -91,7 +91,7 @@ class Variable:
         self.id, self.name = id, name
         self.state = VariableState.PENDING
         self.held: Held | None = None
-        """Of one that is ready: None where it is vectors or an index that nothing reads any more, or stored nowhere."""
+        """Of one that is ready: None if it is vectors or an index that nothing reads any more, or stored nowhere."""
         self.failure: Failure | None = None
 
     @property
@@ -168,7 +168,7 @@ class Progress:
         for the id and the name of one that a step writes.
 
         A step that was queued or running there waits anew, and so does one that made vectors or an index which something
-        still reads. Where nothing does, its variable is ready, without a value: what only waits for it may start.
+        still reads. If nothing does, its variable is ready, without a value: what only waits for it may start.
         """
         self.graph = graph
         self.variables: dict[VariableId, Variable] = {}
@@ -246,7 +246,7 @@ class Progress:
     def why(self) -> Failure | None:
         """Return why a run failed: by what was asked for, or by all; `output_skipped` if a branch was not taken.
 
-        None where a step without variables failed."""
+        None if a step without variables failed."""
         if self._cancelled is not None:
             return self._cancelled
         asked = self._asked()

@@ -104,7 +104,7 @@ class RunAsked:
     steps: tuple[StepAsked, ...]
     """In the order they came, called `s0`, `s1`, …"""
     get: Mapping[str, Criteria]
-    """By output name. Where nothing was said and the client waits: each output that no step reads, for latency."""
+    """By output name. If nothing was said and the client waits: each output that no step reads, for latency."""
     budget: Budget
     background: bool
     stream: bool
@@ -154,7 +154,7 @@ class WorkflowAsked:
 
     name: str
     inputs: object
-    """As they came, for workflows.called.read_inputs; None where there are none."""
+    """As they came, for workflows.called.read_inputs; None if there are none."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
     """Fields of a chat completion for the output's chat."""
     budget: Budget = field(default_factory=Budget)

@@ -37,7 +37,7 @@ class Template:
 
     @classmethod
     def parse(cls, text: str) -> Template:
-        """Raises WorkflowError where `{{` opens neither a name nor a literal `{{`."""
+        """Raises WorkflowError if `{{` opens neither a name nor a literal `{{`."""
         literals, slots, current, at = [], [], [], 0
         for mark in _MARK.finditer(text):
             current.append(text[at : mark.start()])

@@ -27,7 +27,7 @@ class UserSources:
     """With a hyphen: a header; with a dot: a field of an object in the body (`metadata.user_id`); else one of the body."""
 
     def user(self, headers: Mapping[str, str], fields: Mapping[str, Any]) -> str:
-        """The end user as the client names them; empty where the request names none, or none by a text."""
+        """The end user as the client names them; empty if the request names none, or none by a text."""
         for name in self.names:
             value = headers.get(name) if "-" in name else _field(fields, name)
             if value and isinstance(value, str):
@@ -71,7 +71,7 @@ class EndUsers:
         return self.named(arrival.tenant, arrival.key_id, user, apart=self.keeps_apart(arrival))
 
     def user(self, headers: Mapping[str, str], fields: Mapping[str, Any]) -> str:
-        """The end user as a request names them; empty where it names none."""
+        """The end user as a request names them; empty if it names none."""
         return self.sources.user(headers, fields)
 
     def keeps_apart(self, arrival: Arrival) -> bool:

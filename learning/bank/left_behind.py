@@ -10,7 +10,7 @@ from store import Store
 def left_behind(store: Store, tenant: str) -> list[str]:
     """List what no request reaches once there is a key, a line per former tenant, and how to bring examples to `tenant`.
 
-    Empty where nothing was remembered. Blocks.
+    Empty if nothing was remembered. Blocks.
     """
     examples, data = store.examples.tenants(), shlex.quote(str(store.folder))
     lines = [

@@ -63,7 +63,7 @@ class Replay:
         resamples: int = 400,
         seed: int = 0,
     ) -> None:
-        """`floor`: None where the model promises nothing, or keeps its promise by proofs."""
+        """`floor`: None if the model promises nothing, or keeps its promise by proofs."""
         self._logged = logged
         self._exploring = exploring
         self._floor = floor

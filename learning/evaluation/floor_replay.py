@@ -147,7 +147,7 @@ class _Losses:
             self._drawn[action] = drawn[np.argsort(self._predicted[drawn, action], kind="stable")]
 
     def of(self, row: int, action: int, rng: np.random.Generator) -> float:
-        """A loss, 0 to 1, for a request that takes an action; everything where nobody ever judged one."""
+        """A loss, 0 to 1, for a request that takes an action; everything if nobody ever judged one."""
         donors = self._drawn[action]
         if not len(donors):
             return 1.0

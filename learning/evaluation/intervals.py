@@ -54,7 +54,7 @@ def bootstrap(
 ) -> list[tuple[float, Interval]]:
     """Each ratio's value and its interval, from the same resamples of the n requests.
 
-    (nan, -inf to inf) where `below` is all zeros; an interval of width 0 where no resample differs. Efron & Tibshirani
+    (nan, -inf to inf) where `below` is all zeros; an interval of width 0 if no resample differs. Efron & Tibshirani
     1993, "An introduction to the bootstrap", section 12.5; the standard error of a ratio by the delta method.
 
     Raises ValueError for an empty log, a level outside (0, 1), or fewer than 100 resamples, which say nothing of the tails.

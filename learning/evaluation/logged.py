@@ -46,7 +46,7 @@ class Logged:
     available: Booleans
     """[n, K]: whether the action was weighed."""
     expected_quality: Floats
-    """[n, K]: the router's expectation when it chose; 0 where the action was not available."""
+    """[n, K]: the router's expectation when it chose; 0 if the action was not available."""
     expected_cost_usd: Floats
     """[n, K], as expected_quality."""
     expected_latency_s: Floats
@@ -61,7 +61,7 @@ class Logged:
     """Number of unused rows by reason: other (not weighed), impossible (probability 0, or not finite)."""
 
     def rewards(self, preference: float) -> Floats:
-        """[n]: reward of the chosen action (router.choosing.reward) at this preference; nan where quality is unknown.
+        """[n]: reward of the chosen action (router.choosing.reward) at this preference; nan if quality is unknown.
 
         Cost and latency are the observed ones, as shares of the dearest and slowest action's expected ones.
         """
@@ -206,7 +206,7 @@ def _quality_is(found: Sequence[_Known | None], is_reference: Booleans) -> Quali
 
 
 def _known(found: Sequence[_Known | None], by_definition: Booleans) -> tuple[Floats, Floats]:
-    """[n]: quality, and the probability that it became known; both 1 by definition, nan where nothing is known."""
+    """[n]: quality, and the probability that it became known; both 1 by definition, nan if nothing is known."""
     values = np.array([math.nan if each is None else each[0] for each in found])
     probability = np.array([math.nan if each is None else each[1] for each in found])
     values[by_definition], probability[by_definition] = 1.0, 1.0
@@ -264,7 +264,7 @@ def _filled(probability: Floats, chosen: npt.NDArray[np.int64]) -> Floats:
 
 
 def _features(choices: Sequence[ChoiceRecord], projected: int = 16) -> Floats:
-    """[n, d]: the context features by name, and the embedding projected on a few random directions; 0 where missing."""
+    """[n, d]: the context features by name, and the embedding projected on a few random directions; 0 if missing."""
     names = sorted({name for choice in choices for name in choice.context})
     context = np.array([[choice.context.get(name, 0.0) for name in names] for choice in choices])
     versions = Counter(choice.embedding_version for choice in choices if choice.vector is not None)

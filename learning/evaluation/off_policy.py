@@ -29,13 +29,13 @@ class Log:
     """Logged decisions: n requests, K actions. `checked_log` makes one from arrays that are not trusted."""
 
     probabilities: Floats
-    """[n, K]: with which each action was taken; 0 where it was not available."""
+    """[n, K]: with which each action was taken; 0 if it was not available."""
     chosen: Ints
     """[n]: the column of the action taken."""
     quality: Floats
-    """[n]: of the chosen action's answer, 0 to 1; nan where unknown."""
+    """[n]: of the chosen action's answer, 0 to 1; nan if unknown."""
     known_probability: Floats
-    """[n]: probability that the chosen action's quality became known, above 0; 1 where it always does."""
+    """[n]: probability that the chosen action's quality became known, above 0; 1 if it always does."""
     cost_usd: Floats
     """[n]: of the chosen action."""
     latency_s: Floats
@@ -210,7 +210,7 @@ class _Weighted(NamedTuple):
     known_probability: Floats
     weights: Floats
     values: Floats
-    """0 where unknown."""
+    """0 if unknown."""
     mean: float
     """Self-normalised."""
     samples: float

@@ -36,7 +36,7 @@ class TaskReader:
         self._thread = ThreadPoolExecutor(1, "task-standings")
 
     def of(self, tasks: Sequence[Task], *, wait_s: float = _WAIT_S) -> list[TaskStanding] | None:
-        """In their order; None where the log takes longer to read than `wait_s` seconds: it is being read, ask again."""
+        """In their order; None if the log takes longer to read than `wait_s` seconds: it is being read, ask again."""
         takeovers = [self._takeovers.of(task) for task in tasks]
         try:
             self._thread.submit(self._follower.look).result(wait_s)

@@ -2,7 +2,7 @@
 
 It reads a log, trains, compares with the version in use and publishes; workers follow within a second. It may be killed
 at any moment: what is published is complete, and an interrupted training is repeated. What differs between kinds is what
-they are trained from: a subclass says where there may be something new, and what is due.
+they are trained from: a subclass says if there may be something new, and what is due.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Due:
     """A training that is due."""
 
     train: Callable[[Incumbent | None], Trained | None]
-    """Blocks for seconds or minutes; None where there is nothing to learn."""
+    """Blocks for seconds or minutes; None if there is nothing to learn."""
     known: Any
     outcomes: int
     rival: ArtifactRecord | None

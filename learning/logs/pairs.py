@@ -17,7 +17,7 @@ from learning.bank.importing.lines import lines, opened
 from store.examples.batch_inputs import BatchInputs
 
 Advanced = Callable[[int, int], None]
-"""Called with bytes read and the file's size, 0 where unknown."""
+"""Called with bytes read and the file's size, 0 if unknown."""
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ _EXPLAINED = 5
 
 
 def stored(folder: Path, name: str, version: int) -> dict[str, Any] | None:
-    """A report that a command left in a data folder; None where there is none, or one of another version."""
+    """A report that a command left in a data folder; None if there is none, or one of another version."""
     path = folder / name
     try:
         if path.stat().st_size > _LARGEST_BYTES:
@@ -58,7 +58,7 @@ class Replayed:
     small_usd: float = 0.0
     """What the small engine would cost for it, with examples, at the recorded answer's length."""
     quality: float | None = None
-    """Of an offloaded answer against the recorded one, 0 to 1; None where nothing compared them."""
+    """Of an offloaded answer against the recorded one, 0 to 1; None if nothing compared them."""
     weight: float = 1.0
     """How many offloaded answers it stands for: only a sample is judged."""
     shadow: tuple[tuple[bool, float], ...] = ()

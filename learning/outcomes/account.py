@@ -62,7 +62,7 @@ class Served:
 
 
 SMALL_TOKEN = 0.1
-"""A small engine's token where nothing has a price, in tokens of the reference. Hosted small models cost a tenth or less of
+"""A small engine's token if nothing has a price, in tokens of the reference. Hosted small models cost a tenth or less of
 the large ones of their families, and one on the operator's own machine less; a price in the configuration replaces it."""
 _SMALL = Price(1e6 * SMALL_TOKEN, 1e6 * SMALL_TOKEN)
 
@@ -93,7 +93,7 @@ class Account:
 
     @property
     def price(self) -> float:
-        """Mean cost of one of the tenant's requests at the reference; 0 where nobody knows."""
+        """Mean cost of one of the tenant's requests at the reference; 0 if nobody knows."""
         return self.lately.price or self.ever.price
 
 
@@ -159,7 +159,7 @@ class Accounts:
     async def reserve(
         self, tenant: str, unit: Unit, amount: float, own_price: float, *, last: bool = True
     ) -> Purse | None:
-        """A purse with that amount, or None where a limit would not hold.
+        """A purse with that amount, or None if a limit would not hold.
 
         `own_price`: of the request at hand at the reference, while none of the tenant's is known. `last`: whether there is
         nothing that may be had for less; then, if a limit does not hold, nothing else is begun for a moment.

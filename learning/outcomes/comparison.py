@@ -47,7 +47,7 @@ _LONGER_TOKENS, _TIMES_AS_LONG = 64, 4
 _BAD_BELOW = 0.5
 """Quality below which an answer counts as bad, as in store.examples.contributors."""
 EQUALITY = "equality"
-"""Stands for the judge where none was asked."""
+"""Stands for the judge if none was asked."""
 TOLD = "told"
 """Begins the key of an outcome that was looked for because a person said how good the request's answer was."""
 _AS_GOOD = Judgement(score=0.0, votes=(), unread=0, tie=True, quality=1.0, position_bias=0.0)
@@ -183,7 +183,7 @@ class Comparison:
         return at is not None and time.monotonic() < at + _LEFT_ALONE_S
 
     def judge_of(self, sample: Sample) -> Engine | None:
-        """The engine that judges the sample, should it come to that; None where all that could were refused."""
+        """The engine that judges the sample, should it come to that; None if all that could were refused."""
         if self.judge_name is not None:
             may = [self.judge_name]
         else:
@@ -374,7 +374,7 @@ class Comparison:
     async def _by_equality_alone(
         self, sample: Sample, answers: Sequence[Compared], reference: str
     ) -> list[Compared]:
-        """The answers, those that are not equal counted for the worst. Raises TooDear where that does not tell."""
+        """The answers, those that are not equal counted for the worst. Raises TooDear if that does not tell."""
         counts = [self._alone.counts(equality_key(sample, answer.way)) for answer in answers]
         judged = []
         for answer, counted in zip(answers, counts, strict=True):

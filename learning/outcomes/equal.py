@@ -172,7 +172,7 @@ def _command(text: str) -> str:
 
 
 def _bare(text: str) -> str:
-    """Without the announcement, quotes and marks around a short answer; the text itself where nothing would be left."""
+    """Without the announcement, quotes and marks around a short answer; the text itself if nothing would be left."""
     if "\n" in text:
         return text
     bare = _PREFIX.sub("", text, count=1) if _PREFIX.match(text) else text
@@ -251,9 +251,9 @@ def _without_free_text(found: tuple[str, Any]) -> bool:
 
 
 def _code(text: str, language: str) -> list[str] | None:
-    """Tokens of code, without its comments; None where the language is not known.
+    """Tokens of code, without its comments; None if the language is not known.
 
-    A line's indentation is one, where no braces say the same.
+    A line's indentation is one, unless braces say the same.
     """
     comment = _COMMENTS.get(language)
     if comment is None:

@@ -46,7 +46,7 @@ class FeedbackIntake:
     example_of: Callable[[str, str], Example | None]
     """The tenant's example made from a request, by the request's id."""
     corrections: ExampleStore | None
-    """Where corrections become demonstrations; None where no examples are kept."""
+    """Where corrections become demonstrations; None if no examples are kept."""
     secret: bytes
     apart: bool
     """Whether each end user has a memory of their own."""
@@ -57,7 +57,7 @@ class FeedbackIntake:
     on_outcomes: OnOutcomes | None = None
     """Called with the committed outcomes of an answer. Blocks."""
     labels: GivenLabels | None = None
-    """What feedback on requests of tasks becomes; None where there are no tasks."""
+    """What feedback on requests of tasks becomes; None if there are no tasks."""
     told: Callable[[str, str, float, str], None] | None = None
     """Called with tenant, request id, the quality that a person gave its answer and their correction, on the event loop."""
     sync: Callable[[], None] | None = None

@@ -495,7 +495,7 @@ class Judging:
             log.error("judging_failed", request=taken.request_id, error=error)
 
     async def _quiet(self, taken: Sample, until: float) -> bool:
-        """Wait until neither the judge nor an engine of the sample is pressed. False where that takes too long."""
+        """Wait until neither the judge nor an engine of the sample is pressed. False if that takes too long."""
         names = {taken.reference, taken.served.engine, *(way.engine for way, _ in taken.others)}
         judge = self._comparison.judge_of(taken)
         engines = [*([judge] if judge is not None else []), *(self._engines[name] for name in names)]

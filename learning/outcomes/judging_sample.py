@@ -35,7 +35,7 @@ class Told:
     score: float
     """0 to 1."""
     correction: str = ""
-    """The answer as it should have been; empty where none was given."""
+    """The answer as it should have been; empty if none was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Sample:
     unit: Unit = "usd"
     """What its cost is counted in."""
     scope: str = ""
-    """That the proof which wished for it belongs to; empty where none did."""
+    """That the proof which wished for it belongs to; empty if none did."""
     of_task: bool = False
     """Whether the request belongs to a task: what the reference says to it is a label."""
     told: Told | None = None
@@ -196,7 +196,7 @@ def sample(
 
 def told_sample(finished: Finished, engines: Sequence[str], unit: Unit, told: Told) -> Sample | None:
     """A request that is compared since a person said how good its answer was: in every way that its plan
-    holds. None where there is no proof."""
+    holds. None if there is no proof."""
     plan, served = finished.plan, finished.attempt
     if plan is None or plan.proof is None or served is None:
         return None
@@ -258,7 +258,7 @@ def ways_beside(plan: Plan | None, engines: Sequence[str], served: Attempt) -> l
 
 
 def _with_examples_found(plan: Plan | None, engine: str, served: Attempt) -> Attempt | None:
-    """The engine with the examples that were planned for it, else for another engine; None where the plan has none.
+    """The engine with the examples that were planned for it, else for another engine; None if the plan has none.
 
     A plan that chose the reference holds them too: its small engines stand in, with what was found for them.
     """

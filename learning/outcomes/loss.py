@@ -16,7 +16,7 @@ _LONGEST = 8000
 
 
 def right_answer(answer: str, score: float, correction: str = "", near: Sequence[str] = ()) -> str:
-    """The right answer to a request, as far as what a person said of one answer tells; empty where it does not. `score`: 0
+    """The right answer to a request, as far as what a person said of one answer tells; empty if it does not. `score`: 0
     to 1. Praise makes an answer the only right one where it leaves no choice of words. `near`: as of `settles`."""
     return correction or (answer if score >= 1.0 and settles(answer, near) else "")
 
@@ -38,7 +38,7 @@ def closeness(answer: str, right: str) -> float:
 def loss(reference: str, answer: str, *, right: str, score: float, quality: float) -> float:
     """The quality of the reference's answer less that of the other one, -1 to 1, or a bound of it from above.
 
-    `right`: the right answer, empty where nobody knows; then `score` is what a person said of the reference's answer, and
+    `right`: the right answer, empty if nobody knows; then `score` is what a person said of the reference's answer, and
     `quality` how good the other one is against it, 0 to 1.
     """
     if quality >= 1.0:

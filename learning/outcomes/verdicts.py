@@ -33,7 +33,7 @@ class VerdictRequest:
 
 
 AskVerdict = Callable[[VerdictRequest], Awaitable[int | None]]
-"""Sends a request to the judge; gives its verdict, None where there is none."""
+"""Sends a request to the judge; gives its verdict, None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,7 +222,7 @@ class PrivateWriter:
     async def _said(
         self, engine: Engine, fields: Mapping[str, Any], tokens: int, purpose: str, purse: _Purse
     ) -> str | None:
-        """The engine's answer; None where it gave none, or where the money does not suffice to ask."""
+        """The engine's answer; None if it gave none, or where the money does not suffice to ask."""
         chat = chat_of(fields, fields["messages"])
         if purse.bill.usd + most_usd(engine.info.price, len(chat.body), tokens) > purse.max_usd:
             purse.short = True
@@ -241,7 +241,7 @@ class PrivateWriter:
     def _example(
         self, tenant: str, scope: str, instructions: str, question: str, answer: str, id: str
     ) -> NewExample | None:
-        """The example to keep; None where the rules of admission refuse it."""
+        """The example to keep; None if the rules of admission refuse it."""
         verdict = judged(self.admission, asked_under(instructions, question), answer)
         if not verdict.admitted:
             return None

@@ -38,7 +38,7 @@ class Past:
     usd: float = 0.0
     """What its answer cost."""
     score: float | None = None
-    """How good a person found its answer, 0 to 1; None where nobody said."""
+    """How good a person found its answer, 0 to 1; None if nobody said."""
     correction: str = ""
     """The right answer, where a person gave it."""
 
@@ -61,7 +61,7 @@ class Tried:
     usd: float
     seconds: float
     agreed: float | None = None
-    """1 for the same answer, 0 where another one is plainly worse; None where only a judge could tell."""
+    """1 for the same answer, 0 if another one is plainly worse; None if only a judge could tell."""
     loss: float | None = None
     """-1 to 1, of quality against the recorded answer, as a person's word tells; None without one."""
 

@@ -38,7 +38,7 @@ class Row:
 
 
 def rows(found: Rehearsed) -> list[Row]:
-    """A row for each way. Raises ValueError where no question was answered."""
+    """A row for each way. Raises ValueError if no question was answered."""
     made: list[Row] = []
     for way, all_tried in found.ways.items():
         both = [(one, a) for one, a in zip(all_tried, found.ways[ALONE], strict=True) if one and a]
@@ -66,7 +66,7 @@ class Offload:
     within: Interval
     """95 % of the resamples of the questions."""
     saved: float
-    """Of what the recorded answers cost; 0 where nothing has a price."""
+    """Of what the recorded answers cost; 0 if nothing has a price."""
 
 
 def offload(found: Rehearsed, way: str, max_loss: float, *, seed: int = 0) -> Offload:
@@ -145,5 +145,5 @@ def _share(loss: Floats, max_loss: float) -> float:
 
 
 def _qualities(tried: Sequence[Tried | None]) -> Floats:
-    """0 where it is not for the way to answer."""
+    """0 if it is not for the way to answer."""
     return np.array([0.0 if one is None else one.quality for one in tried])

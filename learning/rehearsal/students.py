@@ -85,7 +85,7 @@ def in_order(past: Sequence[Past], every: int) -> list[Predicted | None]:
 
 
 def labelled(past: Sequence[Past]) -> list[Labelled]:
-    """The requests whose answer is one of the task's labels; empty where it is no task."""
+    """The requests whose answer is one of the task's labels; empty if it is no task."""
     labels = labels_of([(one.answer, 1) for one in past], least=_FEWEST)
     if labels is None:
         return []

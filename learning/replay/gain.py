@@ -26,7 +26,7 @@ def gain(model_cost: float, quality: float) -> float:
 
 
 def model_cost(output_usd_per_mtok: float, dearest_usd_per_mtok: float) -> float:
-    """A model's cost over the dearest model's, 0 to 1, by the price of what it says; 1 where nothing has a price."""
+    """A model's cost over the dearest model's, 0 to 1, by the price of what it says; 1 if nothing has a price."""
     return min(1.0, output_usd_per_mtok / dearest_usd_per_mtok) if dearest_usd_per_mtok else 1.0
 
 

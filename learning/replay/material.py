@@ -36,7 +36,7 @@ class Engines:
 
     reference: Engine
     small: Engine | None
-    """The smallest of the same model, whose own answer shows whether an example is needed; None where there is none."""
+    """The smallest of the same model, whose own answer shows whether an example is needed; None if there is none."""
     generator: Engine
 
 
@@ -152,7 +152,7 @@ def judged(admission: Admission, fields: Mapping[str, Any], answer: str) -> Verd
 
 
 def kept_instructions(store: Store, example: Example) -> str | None:
-    """The instructions an example was asked under; None where they were not kept. Blocks."""
+    """The instructions an example was asked under; None if they were not kept. Blocks."""
     kept = store.examples.instructions(example.tenant, example.scope)
     if kept is None and shared_scope(example.scope) == scope_of(NO_INSTRUCTIONS):
         return NO_INSTRUCTIONS

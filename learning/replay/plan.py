@@ -71,9 +71,9 @@ class Candidate:
     gain: float
     """G(e), as of now."""
     distil: Way | None
-    """None where it must not be distilled: given by a person, pinned, or replayed lately."""
+    """None if it must not be distilled: given by a person, pinned, or replayed lately."""
     expand: Way | None
-    """None where it must not be expanded, or another example is near."""
+    """None if it must not be expanded, or another example is near."""
 
     def steps(self) -> Iterator[NewStep]:
         """Yield the steps that could improve it; none without anything to gain."""
@@ -125,7 +125,7 @@ def plan(candidates: Iterable[Candidate], budget: ReplayBudget, most: int = 10_0
 def effect_per_budget(step: NewStep, budget: ReplayBudget) -> float:
     """Expected effect per share of the budget, of the scarcest of dollars, tokens and minutes.
 
-    Without any budget dollars are the scarcest, or, where nothing has a price, tokens.
+    Without any budget dollars are the scarcest, or, if nothing has a price, tokens.
     """
     shares = [
         spent / limit
@@ -143,7 +143,7 @@ def effect_per_budget(step: NewStep, budget: ReplayBudget) -> float:
 def chance(successes: float, tries: float, *, rarely: bool = False) -> float:
     """Estimate how often such a step comes to something, from how often it did: before any 1/2 (Laplace's rule).
 
-    `rarely`: where there is reason to expect little, 1/10.
+    `rarely`: if there is reason to expect little, 1/10.
     """
     return (successes + 1.0) / (tries + (10.0 if rarely else 2.0))
 
@@ -290,7 +290,7 @@ class Order:
         return len(self._left)
 
     def take(self) -> ReplayStep | None:
-        """The best of what is left; None where nothing is."""
+        """The best of what is left; None if nothing is."""
         if not self._left:
             return None
         best = max(self._left.values(), key=lambda step: (self._worth(step), -step.position))

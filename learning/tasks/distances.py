@@ -62,7 +62,7 @@ class DistanceReader:
         self._opened: LRUCache[int, _Trained] = LRUCache(_KEPT)
 
     def of(self, active: ArtifactRecord) -> Distances | None:
-        """Those of the version in use; None where it cannot be read, or no input with an embedding is kept."""
+        """Those of the version in use; None if it cannot be read, or no input with an embedding is kept."""
         trained = self._trained(active)
         if trained is None:
             return None

@@ -62,7 +62,7 @@ class StudentLearner(Learner):
         stopping: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`rhythm` is called with a tenant and a task's slot; None where nothing is to be learnt of it."""
+        """`rhythm` is called with a tenant and a task's slot; None if nothing is to be learnt of it."""
         super().__init__(artifacts, stopping)
         self._answers = answers
         self._rhythm = rhythm

@@ -511,7 +511,7 @@ def _targets(rows: Sequence[Labelled], place: Mapping[str, int], hard: Ints) -> 
 
 
 def _warm_layers(data: bytes, labels: Sequence[str]) -> Layers | None:
-    """The network of a former version, with a column per label of now; None where it is none, or broken."""
+    """The network of a former version, with a column per label of now; None if it is none, or broken."""
     try:
         declared = Student.open(data).declared
     except StudentBroken:

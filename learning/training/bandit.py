@@ -28,7 +28,7 @@ class Row:
     lesson: Lesson
     at_s: float
     chosen: int = -1
-    """Index of the option that was drawn; -1 for labels, where nothing was drawn."""
+    """Index of the option that was drawn; -1 for labels, if nothing was drawn."""
 
 
 HALF_LIFE_S = 14 * 86_400.0
@@ -54,7 +54,7 @@ class NothingToLearn(Exception):
 
 
 def rows_from_log(choice: ChoiceRecord, outcomes: Iterable[OutcomeRecord]) -> Row | None:
-    """A choice and its outcomes as a row; None where no quality is known.
+    """A choice and its outcomes as a row; None if no quality is known.
 
     Several outcomes of one action are averaged. A single known action has the probability it was drawn with; where a
     comparison revealed more, all became known together, so no action is over-represented and each counts fully.

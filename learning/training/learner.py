@@ -27,7 +27,7 @@ class Trainer(Protocol):
         ...
 
     def train(self, experiences: Sequence[Experience], incumbent: Incumbent | None) -> Trained | None:
-        """Trains an artifact; None where the experiences hold nothing for this kind."""
+        """Trains an artifact; None if the experiences hold nothing for this kind."""
         ...
 
 

@@ -48,7 +48,7 @@ class BanditSettings:
     dimensions: int = 384
     """Length of the request's embedding."""
     embedding_version: str = ""
-    """Version of the embedder whose vectors it was trained with; empty where that does not matter (tests)."""
+    """Version of the embedder whose vectors it was trained with; empty if that does not matter (tests)."""
 
 
 class Parts(NamedTuple):

@@ -51,7 +51,7 @@ class Knobs:
     gamma_most: float = 1000.0
     """Largest gamma, so that a router that learnt for a year still notices a change."""
     answer_tokens: int = 256
-    """Expected length of an answer where neither the situation nor any engine says."""
+    """Expected length of an answer if neither the situation nor any engine says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Situation:
     near_lengths: NearLengths = UNKNOWN_LENGTHS
     """Of answers to near questions."""
     most_answer_tokens: int | None = None
-    """The longest answer that the client allows; None where it does not say."""
+    """The longest answer that the client allows; None if it does not say."""
     seconds: Mapping[Action, float] = field(default_factory=dict)
     """What answers to such requests lately took, examples included; of the others the engine's own speed tells."""
 
@@ -448,7 +448,7 @@ def _may_be_taken(priced: Sequence[_Priced], actions: Collection[Action] | None)
 
 
 def _allowed(priced: Sequence[_Priced], may: list[bool]) -> list[bool]:
-    """Per action, whether it may be taken and its engine is healthy; where none is, whether it may be taken."""
+    """Per action, whether it may be taken and its engine is healthy; if none is, whether it may be taken."""
     healthy = [ok and p.state.healthy for ok, p in zip(may, priced, strict=True)]
     return healthy if any(healthy) else may
 

@@ -219,7 +219,7 @@ def load(model: Path | bytes, intra_threads: int = 1) -> Any:
 
 
 def import_onnxruntime() -> ModuleType:
-    """onnxruntime, imported on first use. Raises ImportError where importing it would crash the process."""
+    """onnxruntime, imported on first use. Raises ImportError if importing it would crash the process."""
     if "usearch" in sys.modules and "onnxruntime" not in sys.modules:
         # usearch loads its kernels with RTLD_GLOBAL; onnxruntime then binds to them and dies of SIGSEGV.
         raise ImportError("usearch was imported before onnxruntime, which crashes: import onnxruntime first")

@@ -50,7 +50,7 @@ class Digest:
     """The part of a text that is embedded."""
 
     text: str
-    """What is asked: the text without what requests have in common; the text itself where nothing is known."""
+    """What is asked: the text without what requests have in common; the text itself if nothing is known."""
     left_out: int = 0
     """Stands for the pieces that were left out; 0: none."""
 
@@ -185,7 +185,7 @@ def _digest(learnt: _Learnt, text: str, pieces: list[str], user: str) -> Digest:
         return Digest(cut(text, EMBEDDED_CHARACTERS))
     away = frozenset(out)
     rest = "\n".join(piece for place, piece in enumerate(pieces) if place not in away)
-    # Where nothing is left the whole text must do; it is compared with texts of the very same pieces only.
+    # If nothing is left the whole text must do; it is compared with texts of the very same pieces only.
     return Digest(cut(rest or text, EMBEDDED_CHARACTERS), hash(frozenset(names[place] for place in out)))
 
 

@@ -16,7 +16,7 @@ differ, a comparison counts with the weight w, the least of them by its own: wha
 and (1 + y)^w is at most 1 + w y (Bernoulli), which is what a fair sample would give in expectation.
 
 As long as every stake is fixed, the same holds of the mean of what was expected each time: the product of the factors
-1 + f (e - m) / m is at most 1 where the mean of the e is at most m. So values may drift, depend on each other, or follow
+1 + f (e - m) / m is at most 1 if the mean of the e is at most m. So values may drift, depend on each other, or follow
 from earlier ones.
 
 A change is found by betting the other way with the capital restarted at every step (Shin, Ramdas and Rinaldo, "E-detectors",
@@ -192,7 +192,7 @@ class Evidence:
         return self._bounds[1:]
 
     def expected_more(self) -> int | None:
-        """Comparisons still expected until the mean is proven to exceed the threshold; None where it is not expected to."""
+        """Comparisons still expected until the mean is proven to exceed the threshold; None if it is not expected to."""
         if self.proven:
             return 0
         wanting = -math.log(self.alpha) - _capital(self._for, self._capital)

@@ -23,7 +23,7 @@ class Losses:
 
     def __init__(self, share: float, alpha: float) -> None:
         """`share`: least probability, above 0, with which any answer is looked at. `alpha`: chance that the bound ever
-        fails. Raises ValueError where these are no probabilities."""
+        fails. Raises ValueError if these are no probabilities."""
         if not (0.0 < share <= 1.0 and 0.0 < alpha < 1.0):
             raise ValueError(f"share {share} and alpha {alpha} must lie between 0 and 1")
         # The martingale needs 1 - exp(-u) below every answer's chance of being looked at.

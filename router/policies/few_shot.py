@@ -92,7 +92,7 @@ class FewShot:
         deadline: Deadline | None = None,
     ) -> None:
         """`context_tokens` returns the small engine's context window as far as it is known; examples must fit beside the
-        request and its answer. `gate`: None where a familiar request needs no proof.
+        request and its answer. `gate`: None if a familiar request needs no proof.
         """
         self._gate = gate
         self._small = engines[0]

@@ -114,7 +114,7 @@ class _Decision:
     counted: dict[int, int] = field(default_factory=dict)
     """The past answers that the rule counts as near, by the example's id."""
     proof: Proof | None = None
-    """What is proven of the small engines with and without the chosen examples; None where no proof is asked for."""
+    """What is proven of the small engines with and without the chosen examples; None if no proof is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class InContext:
     ) -> None:
         """`models_of` returns what to decide a tenant's requests with, at once: a model that is still loading is left out.
         `hot` maps a tenant to the positions of the examples that the smallest engine keeps warm (see HotExamples); it
-        must not raise. `gate`: None where small engines may answer without proof."""
+        must not raise. `gate`: None if small engines may answer without proof."""
         self._gate = gate
         self._engines = tuple(engines)
         self._names = tuple(engine.info.name for engine in engines)
@@ -340,7 +340,7 @@ class InContext:
         )
 
     def _choose(self, decision: _Decision, chosen: _ChosenExamples, states: Sequence[EngineState]) -> Plan:
-        """Chooses the engine by the bandit, or by the rule where there is none, and makes the plan."""
+        """Chooses the engine by the bandit, or by the rule if there is none, and makes the plan."""
         ask, models = decision.ask, decision.models
         situation = self._situation(decision, chosen, states)
         choice: Choice | None = None
@@ -458,7 +458,7 @@ class InContext:
         return {action: proof.seconds[way] for action, way in ways.items() if way in proof.seconds}
 
     def _allowed(self, proof: Proof | None) -> tuple[Action, ...] | None:
-        """The proven actions: none where the gate could not tell, and None where no proof is asked for."""
+        """The proven actions: none if the gate could not tell, and None if no proof is asked for."""
         if proof is not None:
             return proof.open_actions()
         return None if self._gate is None else ()

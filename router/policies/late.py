@@ -23,7 +23,7 @@ class LateDecisions:
         self._going_on: set[asyncio.Task[Plan]] = set()
 
     def go_on(self, plan: Plan, decide: Callable[[], Coroutine[Any, Any, Plan]]) -> Plan:
-        """The plan of a late decision, with what `decide` will come to; as it is where enough others go on."""
+        """The plan of a late decision, with what `decide` will come to; as it is if enough others go on."""
         if len(self._going_on) >= AT_ONCE:
             return plan
         task = asyncio.get_running_loop().create_task(decide(), name="late decision")

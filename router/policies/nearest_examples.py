@@ -1,4 +1,4 @@
-"""Selects examples by similarity alone: what few-shot distillation sends, and what is sent where there are no scores."""
+"""Selects examples by similarity alone: what few-shot distillation sends, and what is sent if there are no scores."""
 
 from __future__ import annotations
 

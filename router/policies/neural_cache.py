@@ -110,7 +110,7 @@ class NeuralCache:
     async def _predict(self, posed: Posed, stages: Stages) -> tuple[Prediction | None, Vector | None]:
         """Return the student's prediction, and the input's embedding if one was wanted.
 
-        No prediction where there is no student, it is late or broken, or the input is not its to answer.
+        No prediction if there is no student, it is late or broken, or the input is not its to answer.
         """
         members: Sequence[tuple[int, Student]] = ()
         found: Prediction | None = None

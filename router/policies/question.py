@@ -37,7 +37,7 @@ _LARGE_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedQuestion:
-    """A request's question and its embedding. `refused` is a code for why there is no embedding; empty where there is."""
+    """A request's question and its embedding. `refused` is a code for why there is no embedding; empty if there is."""
 
     refused: str = ""
     text: str = ""

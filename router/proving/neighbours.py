@@ -52,7 +52,7 @@ class Outcomes:
         self._count = 0
 
     def add(self, vector: Vector, near: Near, quality: float) -> None:
-        """Keep one; the oldest goes where there are too many, and all where the embedding has another length."""
+        """Keep one; the oldest goes if there are too many, and all where the embedding has another length."""
         point = _point(vector, near)
         if self._points is None or self._points.shape[1] != len(point):
             self._points, self._count = np.zeros((_KEPT, len(point)), np.float32), 0

@@ -24,7 +24,7 @@ _WHOLE_ALPHA = 0.6
 _BAND_ALPHAS = (0.04, 0.08, 0.28)
 """Shares of the bands: most for the best, which is where proof is to be had."""
 PROBE_SHARE = 0.2
-"""Where no proof is expected soon, while nothing of the allowance is spent; it falls with what is left."""
+"""If no proof is expected soon, while nothing of the allowance is spent; it falls with what is left."""
 _FULL_SHARE_WITHIN = 1000
 """Comparisons still expected up to which every request is wished to be compared."""
 CHECK_SHARE = 0.15
@@ -361,7 +361,7 @@ class Regions:
         self.divided = self.divided and any(band.open for band in self.bands)
 
     def restart(self, *, proven: bool) -> None:
-        """Begin anew where nothing is proven yet, and with `proven` where something is: the requests to decide on are
+        """Begin anew if nothing is proven yet, and with `proven` where something is: the requests to decide on are
         others from now on."""
         for region in (self.whole, *self.bands):
             if region.evidence.compared and (proven or not region.open):

@@ -74,7 +74,7 @@ class Proof:
 
     @property
     def expected_more(self) -> int | None:
-        """Comparisons until the first action is proven, at least; None where none is expected to be."""
+        """Comparisons until the first action is proven, at least; None if none is expected to be."""
         return min(
             (each.expected_more for each in self.standings if each.expected_more is not None), default=None
         )

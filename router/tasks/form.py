@@ -34,7 +34,7 @@ def normalised(label: str) -> str:
 
 
 def overlapping(labels: Sequence[str]) -> tuple[str, str] | None:
-    """Two labels that are the same after normalisation, or one that is empty (twice); None where all differ."""
+    """Two labels that are the same after normalisation, or one that is empty (twice); None if all differ."""
     met: dict[str, str] = {}
     for label in labels:
         plain = normalised(label)
@@ -61,7 +61,7 @@ class Form:
         return f"{self.before}{said}{self.after}"
 
     def read(self, answer: str, labels: Sequence[str] = ()) -> str | None:
-        """The label of an answer in just this form; None where it is in another, or no label."""
+        """The label of an answer in just this form; None if it is in another, or no label."""
         found = read(answer, labels)
         return found[0] if found is not None and found[1] == self else None
 
@@ -77,7 +77,7 @@ class Form:
 
 
 def read(answer: str, labels: Sequence[str] = ()) -> tuple[str, Form] | None:
-    """The label of a teacher's answer, as it is written there, and its form; None where the answer is no label.
+    """The label of a teacher's answer, as it is written there, and its form; None if the answer is no label.
 
     `labels`: those that were declared; without any, a short text that reads like a label is one.
     """
@@ -93,7 +93,7 @@ def read(answer: str, labels: Sequence[str] = ()) -> tuple[str, Form] | None:
 
 
 def usual(forms: Iterable[Form]) -> Form:
-    """The commonest form; of several, the first that was met. The bare label where there is none."""
+    """The commonest form; of several, the first that was met. The bare label if there is none."""
     counted = Counter(forms).most_common(1)
     return counted[0][0] if counted else Form()
 

@@ -92,7 +92,7 @@ class Tasks:
         self._known = known
 
     def posed(self, ask: Ask) -> Posed | None:
-        """The task and the input of a request; None where it belongs to no task. Learns what its kind have in common."""
+        """The task and the input of a request; None if it belongs to no task. Learns what its kind have in common."""
         if ask.anonymous or unsuited(ask.chat):
             return None
         asked = question(ask.chat.messages)

@@ -19,7 +19,7 @@ the sample goes on. If the loss rises, an e-detector takes the way back: down to
 where all are, to none until a later version is there. What begins anew gets less of alpha (router.guarantee.evidence.spent).
 
 **Share of checks.** It falls with the root of the number of requests, so that what checking costs and what it may win
-grow alike, to CHECK_FLOOR; it is at the floor at once where no laxer way is expected to be proven within as many
+grow alike, to CHECK_FLOOR; it is at the floor at once if no laxer way is expected to be proven within as many
 requests as came so far.
 """
 
@@ -66,7 +66,7 @@ class Standing:
     to 1."""
     upper: float = 1.0
     broken_version: int | None = None
-    """The version that was stopped, where no later one is there yet."""
+    """The version that was stopped, if no later one is there yet."""
     expected_more: int | None = None
     """Comparisons still expected until it answers; None: it is not expected to."""
 
@@ -95,7 +95,7 @@ class Promise:
     def add(
         self, confidence: float, version: int, agreed: bool | None, rest_share: float | None = None
     ) -> Turned[float] | None:
-        """Count one request that the student predicted. `confidence`: 0 where it was not its to answer. `agreed`:
+        """Count one request that the student predicted. `confidence`: 0 if it was not its to answer. `agreed`:
         whether the teacher gave the same label, for a fair comparison; None for any other request. `rest_share`: what it was
         when the request was answered."""
         if self._broken is not None:

@@ -24,7 +24,7 @@ class NoTask(ValueError):
 
 
 def unsuited(chat: ChatRequest) -> str:
-    """The field for which a request belongs to no task, whatever its client says; empty where none stands against it."""
+    """The field for which a request belongs to no task, whatever its client says; empty if none stands against it."""
     fields = chat.fields
     if carries_tools(chat):
         return "tools" if fields.get("tools") else "functions"
@@ -46,7 +46,7 @@ def unsuited(chat: ChatRequest) -> str:
 
 
 def schema_of(chat: ChatRequest) -> Mapping[str, Any] | None:
-    """The JSON schema that the answer must follow; None where the request sends none."""
+    """The JSON schema that the answer must follow; None if the request sends none."""
     form = chat.fields.get("response_format")
     if not isinstance(form, dict) or form.get("type") != "json_schema":
         return None

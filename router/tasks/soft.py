@@ -16,7 +16,7 @@ _MARKS = " \"'`*\n\t"
 
 
 def soft_labels(choice: Mapping[str, Any], before: str, labels: Sequence[str]) -> dict[str, float] | None:
-    """Probabilities of the labels, summing to 1; None where they cannot be told.
+    """Probabilities of the labels, summing to 1; None if they cannot be told.
 
     `choice` as OpenAI gives it, with its `logprobs`; `before`: what the answer has in front of its label.
     """

@@ -24,7 +24,7 @@ _FEW = 20
 
 
 def margin(prediction: Prediction, draw: float) -> float:
-    """Minus the difference of the two largest log-probabilities (Scheffer et al., 2001): 0 where they are equal."""
+    """Minus the difference of the two largest log-probabilities (Scheffer et al., 2001): 0 if they are equal."""
     logs = sorted(prediction.log_probabilities, reverse=True)
     return logs[1] - logs[0] if len(logs) > 1 else -math.inf
 

@@ -165,7 +165,7 @@ class Student:
         )
 
     def vote(self, seen: Hashed, vector: Vector, labels: Student) -> int:
-        """The place of its likeliest label among those of another student; -1 where that one does not know it."""
+        """The place of its likeliest label among those of another student; -1 if that one does not know it."""
         top = int(self._run(seen, vector)[0].argmax())
         return labels._places.get(normalised(self.labels[top]), -1)
 
@@ -188,14 +188,14 @@ class Students(Protocol):
     """The versions of every task's student."""
 
     def of(self, task: Task) -> Sequence[tuple[int, Student]]:
-        """(version, student), the one in use first, at most 4; empty where there is none. Never waits."""
+        """(version, student), the one in use first, at most 4; empty if there is none. Never waits."""
         ...
 
 
 def predicted(members: Sequence[tuple[int, Student]], input: str, vector: Vector) -> Prediction:
     """Return the first member's prediction of an input, with the votes of all: a committee, if there are several.
 
-    A member that fails has no vote. Raises StudentBroken where the first one fails.
+    A member that fails has no vote. Raises StudentBroken if the first one fails.
     """
     (version, student), *others = members
     seen = hashed(input)

@@ -75,7 +75,7 @@ class Takeover:
         self._threshold = Threshold(task.threshold)
 
     def changed(self, task: Task) -> bool:
-        """Take over settings that changed; False where what is proven does not hold under them, and another is needed."""
+        """Take over settings that changed; False if what is proven does not hold under them, and another is needed."""
         with self._lock:
             if task.max_loss != self.task.max_loss:
                 return False

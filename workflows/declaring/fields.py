@@ -62,7 +62,7 @@ class Fields:
         return value
 
     def flag(self, field: str) -> bool | None:
-        """True, false, or None where nothing was written."""
+        """True, false, or None if nothing was written."""
         value = self.given.get(field)
         if value is not None and not isinstance(value, bool):
             self.fault(field, "is neither true nor false", "write true or false", value=value)

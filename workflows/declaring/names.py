@@ -236,7 +236,7 @@ def _check_reads(step: StepSpec, holds: Mapping[str, Holds], faults: Faults) -> 
 
 
 def _unfit(step: StepSpec, found: Holds) -> str:
-    """Why a step cannot work on such a value, as a remedy; empty where it can."""
+    """Why a step cannot work on such a value, as a remedy; empty if it can."""
     if found == "vectors":
         return "" if step.kind == "ingest" else "only `ingest` takes vectors"
     if found == "index":

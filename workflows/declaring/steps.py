@@ -66,7 +66,7 @@ DEFAULT_TOKENS = 256
 
 
 def read_step(fields: Fields, world: World, model: str) -> StepSpec | None:
-    """One step; None where not even its kind is known. `model`: where the step names none."""
+    """One step; None if not even its kind is known. `model`: where the step names none."""
     kind = _kind(fields)
     if kind is None:
         return None

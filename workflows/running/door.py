@@ -56,7 +56,7 @@ class Answered:
     """The result of asking a chat."""
 
     status: int = 0
-    """Of the answer; 0 where none came."""
+    """Of the answer; 0 if none came."""
     text: str = ""
     refusal: str = ""
     """The engine's own error, where its answer is one."""
@@ -67,13 +67,13 @@ class Answered:
     calls_tools: bool = False
     """It holds calls of tools, and no text."""
     finish_reason: str = ""
-    """Why the engine ended it; empty where it did not say."""
+    """Why the engine ended it; empty if it did not say."""
     engine: str = ""
     replica: str = ""
     asked_s: float | None = None
-    """Seconds from its arrival to the engine's start; None where no engine was asked."""
+    """Seconds from its arrival to the engine's start; None if no engine was asked."""
     usage: Usage | None = None
-    """None where no answer came, or nobody heard its end."""
+    """None if no answer came, or nobody heard its end."""
     cost_usd: float = 0.0
     kept: bool = False
     """It was answered with a kept answer: no engine was asked, and nothing is charged."""
@@ -103,7 +103,7 @@ class Door(Protocol):
         max_text_bytes: int,
         begun: Begun,
     ) -> Answered | None:
-        """The answer to a chat, whose text `said` takes as it comes; None where `begun` says that it is not wanted."""
+        """The answer to a chat, whose text `said` takes as it comes; None if `begun` says that it is not wanted."""
         ...
 
     async def call(
@@ -127,7 +127,7 @@ class Door(Protocol):
         ...
 
     async def reserve(self, admitted: Any, name: str, usd: float) -> Bill | None:
-        """Set aside what a step may cost at a component; None where nothing of it is limited. Raises RequestError."""
+        """Set aside what a step may cost at a component; None if nothing of it is limited. Raises RequestError."""
         ...
 
     def book(self, admitted: Any, name: str, items: int, usd: float) -> None:

@@ -101,7 +101,7 @@ class LiveRun:
     template_tokens: dict[StepId, float] = field(default_factory=dict)
     """Of a step's messages without its variables, roughly; filled as it is asked for."""
     objectives: Objectives | None = None
-    """None where they have to be worked out anew."""
+    """None if they have to be worked out anew."""
     growing: int = 0
     """Calls that are about to add steps: it does not end before."""
     ended: RunState | None = None

@@ -105,7 +105,7 @@ class Runs:
         move: Callable[[Callable[[Placement], Placement]], None] = lambda placed_anew: None,
         means: Means | None = None,
     ) -> None:
-        """`move` is engines.registry.Registry.move. `means`: None where there are no workflows."""
+        """`move` is engines.registry.Registry.move. `means`: None if there are no workflows."""
         self.store = store
         self.knobs = knobs
         worker = owner or f"{os.getpid()}-{secrets.token_hex(8)}"
@@ -293,7 +293,7 @@ class Runs:
         return await self.begin(self._flows.graph_of(new, plans))
 
     async def resolve(self, tenant: str, id: str, step: StepId, resolution: Resolution) -> bool:
-        """Go on with a step that is `unknown`, whoever carries its run out; False where the tenant has none such."""
+        """Go on with a step that is `unknown`, whoever carries its run out; False if the tenant has none such."""
         run = self._here(tenant, id)
         if run is None or run.ended is not None:
             return await done(self.store.resolve(tenant, id, step, resolution))
@@ -434,7 +434,7 @@ class Runs:
     # ---- variables
 
     async def find(self, tenant: str, id: VariableId, end_user: str = "") -> Cell | None:
-        """A variable by its id; None where the tenant, or its end user, has none such. Hold on to it while you wait."""
+        """A variable by its id; None if the tenant, or its end user, has none such. Hold on to it while you wait."""
         cell = self._cells.get(id) or await self._elsewhere.watch(tenant, id)
         return cell if cell is not None and (cell.tenant, cell.end_user) == (tenant, end_user) else None
 
@@ -550,7 +550,7 @@ class Runs:
         return run if run is not None and run.tenant == tenant else None
 
     async def request_cancel(self, tenant: str, id: str) -> bool:
-        """Cancel a run, whoever carries it out; False where the tenant has none such that goes on."""
+        """Cancel a run, whoever carries it out; False if the tenant has none such that goes on."""
         run = self._here(tenant, id)
         if run is not None and run.ended is None:
             self.cancel(run)

@@ -96,7 +96,7 @@ class VectorTable:
     def add(self, place: int, texts: Sequence[str], vectors: Vectors) -> None:
         """Take texts in at places from `place` on; adding the same again changes nothing.
 
-        Raises ValueError where the vectors are not as many as the texts, or of another size than those before.
+        Raises ValueError if the vectors are not as many as the texts, or of another size than those before.
         """
         if len(texts) != len(vectors):
             raise ValueError(f"there are {len(vectors)} vectors for {len(texts)} texts")

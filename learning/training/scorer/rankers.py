@@ -84,7 +84,7 @@ def fitted(features: Floats, worth: npt.NDArray[Any], weight: npt.NDArray[Any]) 
 
 
 def nearest(features: Floats, worth: npt.NDArray[Any], weight: npt.NDArray[Any]) -> Line:
-    """The prior's ranking with worths that are about right: what serves where nothing learnt ranks better."""
+    """The prior's ranking with worths that are about right: what serves if nothing learnt ranks better."""
     prior = np.array(prior_weights())
     line = fitted((features @ prior).reshape(-1, 1).astype(np.float32), worth, weight)
     return Line(prior * max(1e-3, float(line.weights[0])), line.bias)
