@@ -52,7 +52,7 @@ class Guarded:
     bypassed: tuple[str, ...] = ()
     """Those that gave no verdict, and let pass what they do not judge."""
     by: str = ""
-    """Who replaced what it says; empty: nobody."""
+    """The guardrail that replaced what it says; empty: none."""
 
 
 EVERYTHING = Reach()
@@ -77,9 +77,9 @@ class Arrival:
     anonymous: bool = False
     """No credential came with it: nothing is remembered of it, and nothing remembered is used for it."""
     key_name: str = ""
-    """What the operator calls the key; empty if clients have none. For books and labels."""
+    """The operator's name of the key; empty if clients have none. For books and labels."""
     tenant_name: str = ""
-    """What the operator calls the tenant; empty if it was derived from a credential."""
+    """The operator's name of the tenant; empty if it was derived from a credential."""
     api: str = ""
     """Which API it speaks: the first segments of its path below the prefix (`chat`, `responses`, `messages`, `completions`,
     `embeddings`, `images`, `audio`, `files`), `other` for what is not known, empty for the gateway's own pages."""
@@ -179,7 +179,7 @@ class Asked:
     end_user: str = ""
     """The end user whose memory alone is read and written, as a digest; empty: what the tenant shares."""
     placement: Placement | None = None
-    """Where it stands among the requests that feed each other; None: it stands alone, and its client waits."""
+    """Its place among the requests that feed each other; None: it stands alone, and its client waits."""
     holder: str = ""
     """The engine that holds what the request names; empty if none is known to."""
     not_at: frozenset[str] = frozenset()

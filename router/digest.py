@@ -13,7 +13,7 @@ from router.spans import masked
 
 _SYSTEM = ("system", "developer")
 _SAME_CHARACTERS = 16_384
-"""Of instructions whose scope is held in memory."""
+"""The characters of instructions whose scope is held in memory."""
 _EARLIER_CHARACTERS = 240
 """Characters of the conversation before the last turn that are kept: enough to say what "it" refers to."""
 

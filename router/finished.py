@@ -44,7 +44,7 @@ class Ending(NamedTuple):
     engine: str | None = None
     """Which engine failed; None if the error tells of none."""
     told: str = ""
-    """What its client is told."""
+    """The message for its client."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -69,7 +69,7 @@ class Journey:
     error: str = ""
     """In words of ours, or the code of a refusal: for logs."""
     told: str = ""
-    """What its client was told of its failure. May quote what was asked: not for logs and rows."""
+    """The message of its failure for its client. May quote what was asked: not for logs and rows."""
     policy: str = ""
     reason: str = ""
     """A short code: why this engine, or this remembered answer."""
@@ -82,7 +82,7 @@ class Journey:
     instead_of: Tried | None = None
     """The engine that would have been decided on had it not been down then; None if that changed nothing."""
     trail: tuple[Tried, ...] = ()
-    """Who was asked or could not be, in order."""
+    """The engines that were asked or could not be, in order."""
     asked_at: float = 0.0
     """When an engine was first asked; 0 if none was."""
     waited_s: float = 0.0
@@ -95,19 +95,19 @@ class Journey:
     """The reader left after the last event of its stream had been sent: that is no abort."""
     ended_at: float = 0.0
     stored: bool = True
-    """Whether there may be a row of it: `Cache-Control: no-store` forbids it, and leaves the sums."""
+    """True if there may be a row of it: `Cache-Control: no-store` forbids it, and leaves the sums."""
     price: Price = UNPRICED
-    """Of the engine that answered, or that gave the end of the answer."""
+    """The price of the engine that answered, or that gave the end of the answer."""
     usage: Usage | None = None
-    """What an engine was paid for; None for a hit, and if nobody can say."""
+    """The tokens that an engine was paid for; None for a hit, and if nobody can say."""
     cost_usd: float | None = 0.0
-    """What all engines that had a part in it are paid; 0 for a hit and a refusal; None: unpriced, or nobody can say."""
+    """The pay of all engines that had a part in it; 0 for a hit and a refusal; None: unpriced, or nobody can say."""
     billed: bool = False
     """It is known what it used, as far as it ever will be."""
     guardrail: str = ""
     """Which guardrail blocked it or its answer, replaced its answer, or gave no verdict that it needed."""
     bill: Bill | None = None
-    """What it had reserved of the limits of who sent it."""
+    """The part of its sender's limits that it had reserved."""
 
     def stage(self, name: str, began: float) -> None:
         """Note that stage `name`, begun at `began`, has just ended."""
@@ -168,12 +168,12 @@ class Finished(Journey):
 
     asked: Asked
     plan: Plan | None = None
-    """What was decided; None for an answer from memory, and for a request that ended before."""
+    """The decision; None for an answer from memory, and for a request that ended before."""
     policy_version: str = ""
     probability: float = 1.0
     """With which this way of answering was chosen."""
     exact_key: bytes | None = None
-    """Where the answer may be kept for exact repeats; None if it may not."""
+    """The key under which the answer may be kept for exact repeats; None if it may not."""
     replay_forbidden: bool = False
     """The engine's answer says by `Cache-Control` that it is not for another request."""
     engine_head_at: float = 0.0
@@ -181,23 +181,23 @@ class Finished(Journey):
     hit: bytes | None = None
     """The remembered body that was sent; None for a fresh answer. Empty: another request's was sent as it came (`body`)."""
     attempt: Attempt | None = None
-    """What was asked of the engine that answered; None if none did."""
+    """The attempt at the engine that answered; None if none did."""
     came: ChatRequest | None = None
     """The request before limits changed it; None if they did not."""
     engine_got: ChatRequest | None = None
-    """What the last engine was asked; None if none was."""
+    """The request to the last engine; None if none was asked."""
     carried_on_by: tuple[str, ...] = ()
     """Engines that carried the answer on, one after the other, where the one before broke off."""
     from_reference: bool = False
     """The model's reference engine gave all of the answer, without examples of ours."""
     remember: bool = True
-    """Whether the model's answers may become examples at all."""
+    """True if the model's answers may become examples at all."""
     broken_off: tuple[tuple[Price, int], ...] = ()
     """Engines that broke off before it: the price of each, and how many tokens of the answer it gave."""
     reference_price: Price | None = None
-    """Of the engine that would have answered without us."""
+    """The price of the engine that would have answered without us."""
     body: Body = _NO_BODY
-    """What was sent."""
+    """The bytes that were sent."""
     reuse: object | None = None
     """The request's part in reusing answers for similar questions; only gateway.reuse reads it."""
     reused_example: int | None = None
@@ -209,7 +209,7 @@ class Finished(Journey):
     examples_usd: float = 0.0
     """The part of `cost_usd`, likewise."""
     reference_cost_usd: float | None = None
-    """What the model's reference engine would have charged; None if nobody can say."""
+    """The charge of the model's reference engine, had it answered; None if nobody can say."""
 
     def decided(self, policy: str, version: str = "", reason: str = "", probability: float = 1.0) -> None:
         """Note how the request is answered, and why."""

@@ -16,7 +16,7 @@ ORDER: tuple[Work, ...] = ("shadow", "checks", "texts", "examples", "details")
 """Comparisons for a proof, comparisons of what is proven, texts of requests with all that is kept beside them, new examples,
 and what is kept of hits and failures for people to read."""
 STILL_COMPARED = 0.1
-"""Of the comparisons that would be made: a proof goes on, and an engine that turns bad is noticed. If no outcome came of
+"""The share of the comparisons that is still made: a proof goes on, and a bad engine is noticed. If no outcome came of
 any, what is proven would count as unwatched, and its requests go to the reference."""
 _EXTRA = 2
 """So many kinds ask engines beside the clients: they stop when a core is nearly used up, before anything is late."""
@@ -46,9 +46,9 @@ class Shedding:
 
     def __init__(self) -> None:
         self.level = 0
-        """How many kinds of ORDER are left out now, the first ones."""
+        """The number of kinds of ORDER that are left out now, the first ones."""
         self.shed: dict[Work, int] = dict.fromkeys(ORDER, 0)
-        """How many pieces were left out."""
+        """The number of pieces that were left out."""
         self._was_high = False
         self._calm_since_s: float | None = None
         self._calm_for_s = _GIVE_BACK_S
@@ -96,4 +96,4 @@ class Shedding:
 
 
 NEVER = Shedding()
-"""Of who has no worker's load."""
+"""The load of whoever has no worker."""

@@ -20,9 +20,9 @@ class CallLimits:
     """Bounds on the inputs of one call; the settings `workflows.*`."""
 
     max_items: int
-    """Of one list."""
+    """The items of one list."""
     max_documents_bytes: int
-    """Of all inputs together, in UTF-8."""
+    """The bytes of all inputs together, in UTF-8."""
 
 
 def read_inputs(

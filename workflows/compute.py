@@ -13,11 +13,11 @@ from workflows.transform import TransformFailed, Value, apply, as_text, bounded,
 from workflows.values import Held, Opaque, Vectors
 
 Offsets = Callable[[str], list[tuple[int, int]]]
-"""Where each token of a text begins and ends, in characters."""
+"""Returns the beginning and the end of each token of a text, in characters."""
 COMPUTED = ("split", "when", "first_of", "merge", "transform", "gather")
 """Primitives that `computed` carries out."""
 _RANKS_AHEAD = 60
-"""Of reciprocal rank fusion: Cormack, Clarke and Büttcher, SIGIR 2009."""
+"""The constant of reciprocal rank fusion: Cormack, Clarke and Büttcher, SIGIR 2009."""
 
 
 def computed(

@@ -23,7 +23,7 @@ from workflows.transform import Value
 __all__ = ["DefinitionError", "Does", "Fault", "World", "read_definition", "valid_workflow"]
 
 MAX_SOURCE_BYTES = 256 * 1024
-"""Of a definition as JSON."""
+"""The bytes of a definition as JSON."""
 _MOST_NESTED = 64
 """Arrays and objects within one another."""
 _FIELDS = ("description", "inputs", "model", "steps", "chain", "output", "passes")

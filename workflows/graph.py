@@ -32,7 +32,7 @@ class Step:
     writes: Mapping[str, VariableId]
     """By output name."""
     outputs: tuple[Output, ...]
-    """What becomes of its answer; one per entry of `writes`."""
+    """The outputs made of its answer; one per entry of `writes`."""
     primitive: str = "chat"
     """`chat`, `tool`, `split`, `embed`, `ingest`, `search`, `rerank`, `when`, `first_of`, `merge`, `transform`, `gather`."""
     what: Mapping[str, Any] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Step:
     says: VariableId | None = None
     """A variable of another step that will have the same text: its pieces go there, too, as they come."""
     depth: int = 0
-    """Of a declared workflow's: primitives from here to the farthest end, for batching by depth."""
+    """For a declared workflow's: primitives from here to the farthest end, for batching by depth."""
 
     @property
     def inputs(self) -> dict[VariableId, None]:

@@ -14,7 +14,7 @@ StepId = str
 """Unique within its run."""
 
 OWN = "wf/"
-"""What the name of a tenant's own workflow begins with, as a model's."""
+"""The beginning of the name of a tenant's own workflow, as a model's."""
 NAME = r"[A-Za-z_][A-Za-z0-9_.-]{0,63}"
 """A variable's name, as it stands between `{{` and `}}` and in a URL."""
 _NAME = re.compile(NAME)

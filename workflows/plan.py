@@ -48,7 +48,7 @@ class StepPlan:
     """Its source's whole list is cut into pieces of this many items, if it has more; None: one piece. Where it `follows` a
     `map`, so many of its items make a piece; where it follows pieces of another kind, those are its own."""
     follows: bool = False
-    """Where its source comes in pieces (cut, early, or a `map`'s items), it takes each as it is there."""
+    """True if it takes each piece of its source (cut, early, or a `map`'s items) as it is there."""
     depth: int = 0
     """Primitives from its first to the farthest end: those with more go first."""
     depths: Mapping[str, int] = field(default_factory=dict)

@@ -73,9 +73,9 @@ class Failure:
     """Why a variable has no value."""
 
     code: str
-    """Of the first failure: `step_failed`, `transform_failed`, `cancelled`, `budget_exceeded`, what refused the step, …"""
+    """The first failure's code: `step_failed`, `transform_failed`, `cancelled`, `budget_exceeded`, what refused it, …"""
     message: str
-    """Of the same; it never holds a value."""
+    """The message of the same; it never holds a value."""
     chain: tuple[str, ...]
     """Names of variables, from this one to the one that failed first."""
     status: int | None = None
@@ -91,7 +91,7 @@ class Variable:
         self.id, self.name = id, name
         self.state = VariableState.PENDING
         self.held: Held | None = None
-        """Of one that is ready: None if it is vectors or an index that nothing reads any more, or stored nowhere."""
+        """The value of one that is ready: None if it is vectors or an index that nothing reads any more, or not stored."""
         self.failure: Failure | None = None
 
     @property
@@ -681,13 +681,13 @@ class _Read:
 
     skips: bool = False
     lost: Failure | None = None
-    """Of one that failed, and which that is."""
+    """The failure of one that failed, and which that is."""
     of: VariableId = ""
     own: bool = False
-    """Whether that is a piece of the same step."""
+    """True if that is a piece of the same step."""
     pending: bool = False
     needs: bool = False
-    """Whether what is pending is more than pieces of the same step."""
+    """True if what is pending is more than pieces of the same step."""
 
 
 def _skipped(variable: Variable) -> bool:

@@ -24,7 +24,7 @@ KEY = "understudy"
 """The object's name in a chat body; it never leaves for an engine."""
 _FIELDS = ("app", "inputs", "submit", "criteria", "output", "outputs")
 _MOST = 10**15
-"""Of a budget: more is none, and what is stored has 64 bits."""
+"""The most of a budget: more is none, and what is stored has 64 bits."""
 How = Literal["retry", "skip", "value"]
 _RUN_FIELDS = ("app", "steps", "inputs", "get", "budget", "background", "stream")
 _WORKFLOW_RUN_FIELDS = ("workflow", "inputs", "budget", "background", "stream")
@@ -55,7 +55,7 @@ class Limits:
 
     max_steps: int
     max_value_bytes: int
-    """Of one text in `inputs`, in UTF-8."""
+    """The bytes of one text in `inputs`, in UTF-8."""
 
 
 class Variable(str):
@@ -63,7 +63,7 @@ class Variable(str):
 
 
 Source = str | Variable
-"""Where a name's value comes from: a text, or a variable."""
+"""The source of a name's value: a text, or a variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Built:
     variables: Mapping[str, VariableId]
     """Ids of the run's outputs by name."""
     gets: Mapping[VariableId | StepId, Criteria]
-    """What was asked for."""
+    """The variables and steps that were asked for."""
 
 
 def build(asked: RunAsked, from_app: Mapping[str, VariableId]) -> Built:

@@ -26,7 +26,7 @@ from typing import Any, Literal
 from workflows.errors import WorkflowError
 
 Value = str | list[str]
-"""What a variable holds: a text, or a list of texts."""
+"""The content of a variable: a text, or a list of texts."""
 
 MAX_TRANSFORMS = 16
 _MAX_PATTERN_CHARACTERS = 2000
@@ -58,7 +58,7 @@ class TransformFailed(Exception):
 
 
 Held = Literal["text", "list", "either"]
-"""What there is before or after a transform, as far as it is known without the answer."""
+"""The kind of value before or after a transform, as far as it is known without the answer."""
 
 
 def read_transforms(value: object, param: str, held: Held = "text") -> tuple[Transform, ...]:

@@ -56,7 +56,7 @@ class Added:
     reads: list[tuple[StepId, Mapping[str, VariableId]]] = field(default_factory=list)
     """Gathers that learn their pieces; it is all they will read."""
     values: dict[VariableId, Value] = field(default_factory=dict)
-    """Of the inputs."""
+    """The values of the inputs."""
 
     def __bool__(self) -> bool:
         return bool(self.steps or self.reads or self.values)
@@ -94,7 +94,7 @@ class _Part:
     """In order; each a text or a list."""
     given: str | None = None
     slice: tuple[int, int] | None = None
-    """Of what it reads, where that is not all."""
+    """The slice of what it reads, if that is not all."""
 
 
 @dataclass(slots=True)
@@ -106,9 +106,9 @@ class _Pieces:
     count: int = 0
     """Its own pieces."""
     made: list[_Part] = field(default_factory=list)
-    """What its own pieces write."""
+    """The parts that its own pieces write."""
     reads: dict[str, VariableId] = field(default_factory=dict)
-    """What its gather reads of them."""
+    """The variables that its gather reads of them."""
     closed: bool = False
 
 

@@ -32,4 +32,4 @@ class Vectors:
 
 
 Held = Value | Opaque
-"""What a variable of a workflow holds."""
+"""The content of a workflow's variable."""

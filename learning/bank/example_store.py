@@ -43,10 +43,10 @@ class ExampleStore:
     followed: Callable[[int], object]
     """Waits until this process's index has followed the log up to a sequence number."""
     standing: Callable[[str, str, float], Standing]
-    """What a key has contributed so far, by tenant, key id and time. Blocks."""
+    """Returns a key's contributions so far, by tenant, key id and time. Blocks."""
     secret: bytes
     templates: Templates = field(default_factory=Templates)
-    """What of a question is embedded."""
+    """Choose the part of a question that is embedded."""
     made_at_s: Callable[[str], float | None] = lambda key_id: None
     """When a key was made. Blocks."""
 

@@ -31,7 +31,7 @@ class Effect:
     """Share of requests that another engine than the reference answers."""
     quality: Told
     cost_usd: Told
-    """Of a request; likewise the next."""
+    """The cost of a request; likewise the next."""
     latency_s: Told
     stopped: float
     """Share of requests that the quality floor keeps with the reference."""
@@ -47,7 +47,7 @@ class Compared:
     now: Effect
     then: Effect
     differences: Mapping[str, Told]
-    """Of `then` against `now`: offloaded, quality, cost_usd, latency_s."""
+    """The rise of `then` over `now`: offloaded, quality, cost_usd, latency_s."""
 
 
 class Replay:

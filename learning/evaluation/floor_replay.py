@@ -32,7 +32,7 @@ class Floor:
     start: str | None = None
     """`QualityFloor.to_json` of the account; None: a new one."""
     judged_after_s: float = 1.0
-    """How long after a request its judgement arrives."""
+    """Seconds after a request at which its judgement arrives."""
 
 
 @dataclass(frozen=True, eq=False)

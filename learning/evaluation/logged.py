@@ -26,7 +26,7 @@ Quality = Literal["relative", "measured"]
 """relative: a judge compares with the reference, whose answers are 1 by definition. measured: by labels and users."""
 
 _RANK = {"label": 0, "judge": 1, "user": 2, "implicit": 3}
-"""Where an answer has outcomes of several sources, those of the first in this order count."""
+"""If an answer has outcomes of several sources, those of the first in this order count."""
 _VOLUNTARY = ("user", "implicit")
 
 
@@ -56,7 +56,7 @@ class Logged:
     choices: tuple[ChoiceRecord, ...]
     quality_is: Quality
     self_selected: bool
-    """Whether quality is known from people who chose to give feedback, assumed to be like those who did not."""
+    """True if quality is known from people who chose to give feedback, assumed to be like those who did not."""
     left_out: Mapping[str, int]
     """Number of unused rows by reason: other (not weighed), impossible (probability 0, or not finite)."""
 

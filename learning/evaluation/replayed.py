@@ -36,7 +36,7 @@ class Exploring:
 
     knobs: Knobs
     max_loss: float | None = None
-    """What the quality floor promises; None without one."""
+    """The loss that the quality floor promises; None without one."""
 
 
 def can_be_replayed(choice: ChoiceRecord) -> bool:

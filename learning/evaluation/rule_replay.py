@@ -32,11 +32,11 @@ class RuleEffect:
     quality: Told | None
     """None: not known."""
     offloaded_quality: Told | None
-    """Of the answers of the small engine; None: not known."""
+    """The quality of the small engine's answers; None: not known."""
     judged: int
     """Answers of the small engine whose quality is known."""
     cost_usd: Told | None
-    """Of a request; None: no answer of an engine that would be asked is in the log."""
+    """The cost of a request; None: no answer of an engine that would be asked is in the log."""
     never_offloaded: float
     """Share of requests that would be offloaded and were not."""
     not_known: float

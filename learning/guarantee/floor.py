@@ -17,7 +17,7 @@ from store.records import OutcomeRecord
 
 _BATCH = 2000
 BY_REVIEW = "review:"
-"""How the keys of outcomes begin that a sampled review gave (learning.outcomes.feedback_intake)."""
+"""The beginning of the keys of outcomes that a sampled review gave (learning.outcomes.feedback_intake)."""
 
 
 def caught_up(

@@ -28,7 +28,7 @@ _LATEST_OF = {source: LATEST[by] for source, by in _SOURCES.items()}
 _ORDER: tuple[Level, ...] = (*ALARMS, "good", "not known yet")
 _WEEK_S = 7 * DAY_S
 _LEAST_FALL = 0.02
-"""Of the mean since last week; less is not worth a warning however sure it is."""
+"""The least fall of the mean since last week; less is not worth a warning however sure it is."""
 _SURE = 1.96
 
 
@@ -41,19 +41,19 @@ class QualityStanding:
     by: By
     level: Level
     bar: float
-    """What the mean is held against."""
+    """The bar that the mean is held against."""
     latest: MeanQuality
-    """Of the latest outcomes: LATEST of them, with the rest of the minute or hour in which the first of them came."""
+    """The mean of the LATEST outcomes, with the rest of the minute or hour in which the first of them came."""
     week: MeanQuality
-    """Of the last seven days."""
+    """The mean of the last seven days."""
     week_before: MeanQuality | None
-    """Of the seven days before those."""
+    """The mean of the seven days before those."""
     fallen: bool
-    """Whether the mean is surely lower than in the week before."""
+    """True if the mean is surely lower than in the week before."""
     tenant: str = ""
-    """Whose answers, where each tenant's are looked at apart."""
+    """The tenant whose answers these are, if each tenant's are looked at apart."""
     alone: bool = False
-    """Whether nobody else's are known: everybody's standing says at least as much."""
+    """True if nobody else's are known: everybody's standing says at least as much."""
 
 
 def quality_standings(

@@ -21,9 +21,9 @@ class TaskStanding:
 
     standing: Standing
     drifting: bool
-    """Whether the teacher disagrees more often than it did."""
+    """True if the teacher disagrees more often than it did."""
     budget_share: float | None
-    """What is left of the budget, as a share of the requests to come; None without a budget."""
+    """The rest of the budget, as a share of the requests to come; None without a budget."""
 
 
 class TaskReader:

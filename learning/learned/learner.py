@@ -34,7 +34,7 @@ class Trained:
     metrics: dict[str, Any]
     """Plain JSON."""
     accepted: bool
-    """Whether it is better than the version in use, or as good and newer."""
+    """True if it is better than the version in use, or as good and newer."""
     reason: str
 
 
@@ -51,9 +51,9 @@ class Tried:
     """The latest training of a place by this process."""
 
     known: Any
-    """What it was trained on, as the subclass counts."""
+    """The rows it was trained on, as the subclass counts."""
     active: bool = False
-    """Whether the latest version of it was taken into use."""
+    """True if the latest version of it was taken into use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Due:
     rival: ArtifactRecord | None
     """The version to be compared with, and the new one's parent."""
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    """What is kept with the version beside what the training tells."""
+    """The figures that are kept with the version beside what the training tells."""
 
 
 IsDue = Callable[[ArtifactRecord | None, Tried | None], Due | None]

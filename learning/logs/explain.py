@@ -44,7 +44,7 @@ class _Group:
     hits: int = 0
     offloaded: int = 0
     cost_usd: float = 0.0
-    """What they would have cost without a gateway."""
+    """Their cost without a gateway."""
     reasons: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: _Group) -> None:

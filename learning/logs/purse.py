@@ -18,7 +18,7 @@ from engines.errors import ConnectFailed, Unavailable
 from learning.outcomes.judging_sample import most_tokens
 
 _EXPECTED_TOKENS = 1024
-"""Of an answer to a request that names no bound."""
+"""The expected length of an answer to a request that names no bound."""
 
 
 class Purse:

@@ -22,7 +22,7 @@ LEVEL = 0.95
 REPORT = "log-replay.json"
 """The report's name in a data folder, where the admin pages look for it."""
 VERSION = 1
-"""Of a report's form."""
+"""The version of a report's form."""
 _LARGEST_BYTES = 2**20
 _SCOPES = 20
 _REASONS = 4
@@ -50,19 +50,19 @@ class Replayed:
     way: Way
     reason: str
     reference_usd: float
-    """What the recorded answer costs by the reference's price."""
+    """The cost of the recorded answer by the reference's price."""
     cost_usd: float = 0.0
-    """What its answer cost now."""
+    """The cost of its answer now."""
     familiar: bool = False
-    """Whether enough earlier requests are like it: then a smaller engine could be shown their answers."""
+    """True if enough earlier requests are like it: then a smaller engine could be shown their answers."""
     small_usd: float = 0.0
-    """What the small engine would cost for it, with examples, at the recorded answer's length."""
+    """The small engine's cost for it, with examples, at the recorded answer's length."""
     quality: float | None = None
-    """Of an offloaded answer against the recorded one, 0 to 1; None if nothing compared them."""
+    """The quality of an offloaded answer against the recorded one, 0 to 1; None if nothing compared them."""
     weight: float = 1.0
-    """How many offloaded answers it stands for: only a sample is judged."""
+    """The number of offloaded answers it stands for: only a sample is judged."""
     shadow: tuple[tuple[bool, float], ...] = ()
-    """Of small answers that were compared in the background: whether with examples, and the quality."""
+    """The small answers that were compared in the background: if with examples, and the quality."""
     comparisons: int = 0
     comparisons_usd: float = 0.0
     expected_more: int | None = None

@@ -46,7 +46,7 @@ class SpendLimits:
     """The bounds of what may be spent."""
 
     spend_share: float
-    """Of what offload has saved lately."""
+    """The share of what offload has saved lately."""
     starting_requests: int
     """Allowance on top, once: the price of so many of the tenant's requests at the reference."""
     max_usd_per_day: float
@@ -81,7 +81,7 @@ class Window(NamedTuple):
     price: float
     """Mean cost of one at the reference."""
     saved: float
-    """What they would have cost at the reference less what was paid, replay included."""
+    """Their cost at the reference less what was paid, replay included."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ class Compared:
     completion_tokens: int
     latency_s: float
     cost_usd: float
-    """Of finding out: of asking for it, which the served one's client paid for, and of the verdicts."""
+    """The cost of finding out: of asking for it, which the served one's client paid for, and of the verdicts."""
     probability: float
     served: bool
     judgement: Judgement | None = None
@@ -100,9 +100,9 @@ class Compared:
     loss: float | None = None
     """-1 to 1: the quality of the reference's answer less that of this one, where more is known than equality."""
     copies: bool | None = None
-    """Of the reference's own answer: whether the nearest past one is equal. None without one; likewise the next."""
+    """Tells of the reference's own answer if the nearest past one is equal. None without one; likewise the next."""
     again: bool | None = None
-    """Whether its second answer is equal."""
+    """Tells if its second answer is equal."""
     cut: bool = False
     """Our bound ended it: no judge could say what it would have become."""
 

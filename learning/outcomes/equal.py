@@ -272,4 +272,4 @@ def _spaced(text: str) -> str:
 
 
 _KINDS: Sequence[Callable[[str, str], Any]] = (_json, _number, _list, _code, _plain)
-"""What reads each kind of answer, given the text and its language: a value that compares, or None."""
+"""The readers of each kind of answer, given the text and its language: a value that compares, or None."""

@@ -46,18 +46,18 @@ class FeedbackIntake:
     example_of: Callable[[str, str], Example | None]
     """The tenant's example made from a request, by the request's id."""
     corrections: ExampleStore | None
-    """Where corrections become demonstrations; None if no examples are kept."""
+    """The store in which corrections become demonstrations; None if no examples are kept."""
     secret: bytes
     apart: bool
-    """Whether each end user has a memory of their own."""
+    """True if each end user has a memory of their own."""
     window_s: float
     """Feedback is refused when the request is older than this."""
     may_judge: Callable[[str, str, Example], bool] = lambda tenant, key_id, example: True
-    """Whether what a tenant's key says of an answer counts for an example of it. Blocks."""
+    """Tells if a tenant's key's word on an answer counts for an example of it. Blocks."""
     on_outcomes: OnOutcomes | None = None
     """Called with the committed outcomes of an answer. Blocks."""
     labels: GivenLabels | None = None
-    """What feedback on requests of tasks becomes; None if there are no tasks."""
+    """Turns feedback on requests of tasks into labels; None if there are no tasks."""
     told: Callable[[str, str, float, str], None] | None = None
     """Called with tenant, request id, the quality that a person gave its answer and their correction, on the event loop."""
     sync: Callable[[], None] | None = None

@@ -75,7 +75,7 @@ class Vote:
     score: int
     """-3 to 3, above zero when *our* answer (not the reference's) was found better, whatever the order."""
     ours_first: bool
-    """Whether the judge read our answer first."""
+    """True if the judge read our answer first."""
 
 
 @dataclass(frozen=True, slots=True)

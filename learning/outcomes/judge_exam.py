@@ -75,7 +75,7 @@ class Exam:
     unread: int = 0
     """Verdicts that could not be read."""
     refused: bool = False
-    """Whether the judge cannot pass any more."""
+    """True if the judge cannot pass any more."""
 
     @property
     def passed(self) -> bool:

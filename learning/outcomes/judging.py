@@ -73,7 +73,7 @@ _HELD, _HELD_BYTES = 2_000, 16 * 1024 * 1024
 _FIRST = -2.0
 """Before all that was drawn, in the queue."""
 _LEAST_PROBING = 0.1
-"""Of the share of probes, once nothing is left of the allowance."""
+"""The least share of probes, once nothing is left of the allowance."""
 _WORTH_A_JUDGE = 20
 """Comparisons for which a judge must be affordable where equality may tell without one; any proof takes more."""
 
@@ -85,7 +85,7 @@ class _Came(NamedTuple):
     unread: int = 0
     """Answers whose verdicts could not be read."""
     noted_usd: float = 0.0
-    """Of what it cost, what stands with its outcomes."""
+    """The part of its cost that stands with its outcomes."""
 
 
 class Judging:

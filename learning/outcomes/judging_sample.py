@@ -18,7 +18,7 @@ from router.plan import Action, Attempt, Plan
 from router.proving.standing import Proof
 
 AGAIN_SHARE = 0.05
-"""Of the comparisons that a proof wishes for: those in which the reference is asked once more."""
+"""The share of the comparisons that a proof wishes for in which the reference is asked once more."""
 _NEVER_WITH = ("audio", "web_search_options")
 _ENDED_BY_ITSELF = ("stop", "length")
 _ENDED_IN_CALLS = ("stop", "tool_calls", "function_call")
@@ -49,7 +49,7 @@ class Sample:
     reference: str
     """The engine whose answer is the standard. It gave the served answer if `served.engine` is it."""
     others: tuple[tuple[Attempt, float], ...]
-    """What else to ask for comparison, the reference apart; each with the probability of that."""
+    """The further ways to ask for comparison, the reference apart; each with its probability."""
     probability: float
     """With which this request was sampled, given which engine served it."""
     latency_s: float
@@ -57,15 +57,15 @@ class Sample:
     near: tuple[str, ...] = ()
     """Answers to similar requests."""
     unit: Unit = "usd"
-    """What its cost is counted in."""
+    """The unit in which its cost is counted."""
     scope: str = ""
-    """That the proof which wished for it belongs to; empty if none did."""
+    """The scope of the proof that wished for it; empty if none did."""
     of_task: bool = False
-    """Whether the request belongs to a task: what the reference says to it is a label."""
+    """True if the request belongs to a task: what the reference says to it is a label."""
     told: Told | None = None
-    """What a person said of the served answer, where that is why it is compared."""
+    """A person's word on the served answer, if that is why it is compared."""
     again: bool = False
-    """Whether the reference, which gave the served answer, is asked once more, to learn how often it agrees with itself."""
+    """True if the reference, which gave the served answer, is asked once more, to learn how often it agrees with itself."""
 
     @property
     def request_id(self) -> str:

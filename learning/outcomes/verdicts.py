@@ -21,7 +21,7 @@ class VerdictRequest:
     """One request to a judge."""
 
     number: int
-    """Of the requests of one comparison, from 0."""
+    """Its place among the requests of one comparison, from 0."""
     chat: ChatRequest
     most_tokens: int
     """Bound on the judge's answer."""
@@ -46,7 +46,7 @@ class Judge:
     tie: float = TIE_BAND
     verdict_tokens: int = 300
     characters: int = 8000
-    """Of the request, and of each answer, that the judge is shown."""
+    """The characters of the request, and of each answer, that the judge is shown."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of its requests, such as a temperature."""
 

@@ -25,7 +25,7 @@ class Spent:
     """The privacy that one or several releases spent."""
 
     rho: float = 0.0
-    """Of zCDP."""
+    """The rho of zCDP."""
     slip: float = 0.0
     """Probability that a count of one contributor passes the threshold; part of delta."""
 

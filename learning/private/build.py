@@ -222,7 +222,7 @@ class PrivateWriter:
     async def _said(
         self, engine: Engine, fields: Mapping[str, Any], tokens: int, purpose: str, purse: _Purse
     ) -> str | None:
-        """The engine's answer; None if it gave none, or where the money does not suffice to ask."""
+        """The engine's answer; None if it gave none, or if the money does not suffice to ask."""
         chat = chat_of(fields, fields["messages"])
         if purse.bill.usd + most_usd(engine.info.price, len(chat.body), tokens) > purse.max_usd:
             purse.short = True

@@ -28,7 +28,7 @@ class Bounds:
     """The most that one contributor may add to the counts, over all of their requests."""
 
     cells: int = 3
-    """Of (scope, cell) at most."""
+    """The most (scope, cell)."""
     words: int = 8
     """In each."""
 

@@ -36,9 +36,9 @@ class Past:
     vector: npt.NDArray[np.float32]
     """Unit vector of the question."""
     usd: float = 0.0
-    """What its answer cost."""
+    """The cost of its answer."""
     score: float | None = None
-    """How good a person found its answer, 0 to 1; None if nobody said."""
+    """A person's score of its answer, 0 to 1; None if nobody said."""
     correction: str = ""
     """The right answer, where a person gave it."""
 
@@ -88,7 +88,7 @@ class Rehearsed:
     """None: not for this way to answer."""
     questions: Sequence[Question]
     sure: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    """How sure a way is of its answers; of the others those most like a past request come first."""
+    """The confidence of a way in its answers; of the others those most like a past request come first."""
 
     @property
     def large_usd(self) -> float:

@@ -62,11 +62,11 @@ class Offload:
     way: str
     max_loss: float
     share: float
-    """Of the questions, the likeliest first, as far as their loss is below the bound."""
+    """The share of the questions, the likeliest first, as far as their loss is below the bound."""
     within: Interval
     """95 % of the resamples of the questions."""
     saved: float
-    """Of what the recorded answers cost; 0 if nothing has a price."""
+    """The saved share of what the recorded answers cost; 0 if nothing has a price."""
 
 
 def offload(found: Rehearsed, way: str, max_loss: float, *, seed: int = 0) -> Offload:

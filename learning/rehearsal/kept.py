@@ -12,7 +12,7 @@ from router.proving.standing import Action
 REPORT = "rehearsal.json"
 """The report's name in a data folder."""
 VERSION = 1
-"""Of a report's form."""
+"""The version of a report's form."""
 
 
 def latest(folder: Path) -> dict[str, Any] | None:

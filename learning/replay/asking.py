@@ -26,7 +26,7 @@ from store.jobs.replay_records import AskState, NewAsk, ReplayStep
 _LOOK_AGAIN_S = 0.25
 _BYTES_PER_TOKEN_AT_LEAST = 2
 _UNREAD = "unread"
-"""What is stored of a judge's reply without a verdict."""
+"""The stored form of a judge's reply without a verdict."""
 
 MayGoOn = Callable[[], Awaitable[None]]
 """Returns when replay may ask an engine: at once while traffic is low, else once it is low again."""

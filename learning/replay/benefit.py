@@ -55,9 +55,9 @@ class Benefit:
     """By how much quality rose with changed examples beyond that of the others, -1 to 1; None: not known yet."""
     quality_interval: Interval | None
     fewest_judged: int
-    """Of the four groups, the smallest."""
+    """The number of judged answers in the smallest of the four groups."""
     usd: float | None
-    """How much more requests with changed examples saved than before, at the traffic of the others; None: not known yet."""
+    """The rise of what requests with changed examples saved, at the traffic of the others; None: not known yet."""
     usd_interval: Interval | None
     requests: int
     """With a changed example, since the change."""

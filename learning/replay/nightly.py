@@ -24,10 +24,10 @@ from store.jobs.replay_records import ReplayBudget, ReplayRun
 log = structlog.get_logger(__name__)
 
 WINDOW_S = 6 * 3600.0
-"""How long after its time a run may begin or go on; then the next is waited for."""
+"""Seconds after its time within which a job may begin or go on; then the next is waited for."""
 
 LEASE = "replayer"
-"""Of who takes up what is due."""
+"""The lease of the process that takes up what is due."""
 _LOOK_S = 1.0
 _SCHEDULE, _ADMIN = "schedule", "admin"
 _UNFINISHED = ("wanted", "interrupted")

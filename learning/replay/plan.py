@@ -28,12 +28,12 @@ _LIKE_FROM = 0.75
 """Cosine from which what came of one step says something of another."""
 _LIKES = 32
 _BETTERED = {"replaced": 0.0, "kept": 1.0, "agreed": 1.0}
-"""What came of distilling an answer, as a quality that this says it had."""
+"""The results of distilling an answer, as the quality that each says it had."""
 _VERDICT_PROMPT_TOKENS = 600
 _GENERATE_PROMPT_TOKENS = 300
 _VERDICT_TOKENS = 40
 _ANSWER_S = 2.0
-"""Of an engine that has answered nothing lately."""
+"""Seconds that an engine takes which has answered nothing lately."""
 _INDEX_S = 60.0
 
 
@@ -44,7 +44,7 @@ class Cost:
     usd: float
     tokens: int
     seconds: float
-    """Of engines' time."""
+    """Seconds of engines' time."""
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(self.usd + other.usd, self.tokens + other.tokens, self.seconds + other.seconds)
@@ -59,7 +59,7 @@ class Way:
 
     cost: Cost
     chance: float
-    """That it comes to something, 0 to 1."""
+    """The chance that it comes to something, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class Planner:
     most: int = 2000
     """Examples of a tenant that are looked at, those with the highest gains first; and steps of a plan."""
     again_after_s: float = 7 * 86_400.0
-    """How long an example that was replayed is left alone."""
+    """Seconds for which an example that was replayed is left alone."""
 
     def plan(self, budget: ReplayBudget, tenant: str = "") -> list[NewStep]:
         """Plan the steps of a job for a tenant, or for all, best first. Blocks; changes nothing."""

@@ -35,7 +35,7 @@ from store.jobs.replay_records import (
 log = structlog.get_logger(__name__)
 
 LEASE = "replay"
-"""Of who carries out a run."""
+"""The lease of the process that carries out a job."""
 _HEARTBEAT_S = 5.0
 _PAUSED_AFTER_S = 0.25
 _GIVE_UP_AFTER = 8
@@ -221,7 +221,7 @@ class _Running:
     over: str = ""
     """Why nothing more is begun."""
     short_of: str = ""
-    """What the budget lacked when it last refused a request."""
+    """The budget's lack when it last refused a request."""
     refused: list[ReplayStep] = field(default_factory=list)
     """Steps that were begun, and whose next request the budget did not allow for."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)

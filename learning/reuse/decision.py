@@ -26,7 +26,7 @@ from learning.reuse.ledger import (
 )
 
 _SLOPE_SD = 0.5
-"""How much entries differ in slope: small, so that one odd comparison cannot turn "nearer is safer" round."""
+"""The standard deviation of entries' slopes: small, so that one odd comparison cannot turn "nearer is safer" round."""
 
 
 @dataclass(frozen=True, slots=True)

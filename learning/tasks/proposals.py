@@ -31,7 +31,7 @@ _LATEST_FOUND = 2_000
 """The same if nobody asked for it: it is read every few minutes."""
 _WAIT_S = 30.0
 _ASKED_OF = 50
-"""Of a scope's requests, how many are looked up to tell which served model they were for."""
+"""The number of a scope's requests that are looked up to tell which served model they were for."""
 
 
 def proposals(store: Store, tenant: str, *, latest: int = _LATEST) -> Iterator[TaskRow]:

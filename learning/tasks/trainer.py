@@ -19,7 +19,7 @@ KIND = "student"
 _FEWEST = 20
 """Labels before a first student is tried."""
 _FORMS_READ = 200
-"""Of the newest answers, in whose form a student answers."""
+"""The number of the newest answers in whose form a student answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class StudentPace:
     half_life_s: float = 0.0
     """Age at which a label counts half; 0: none fades by age."""
     warm: bool = False
-    """Whether a network goes on from the version in use, with fewer rounds."""
+    """True if a network goes on from the version in use, with fewer rounds."""
     kinds: tuple[Kind, ...] = KINDS
 
 

@@ -52,7 +52,7 @@ _FITTED_FROM = 10
 """Inputs of a label, on average, from which something else than centroids is tried: that has hundreds of weights per label,
 and takes ten times as long or more."""
 _DECAY = 0.1
-"""Of the network's weights."""
+"""The decay of the network's weights."""
 _LEAST_SOFT = 0.01
 _NEVER = -20.0
 """The logit of a label of which every input is held out."""
@@ -67,7 +67,7 @@ _SAMPLE = 512
 _UNLIKE = 0.005
 """Share of held-out inputs that may be called unlike those that were trained on."""
 _SIGMAS = 1.64
-"""How many standard errors worse on the newest labels a version is refused at."""
+"""The number of standard errors worse on the newest labels at which a version is refused."""
 _FEWEST_NEWEST = 30
 
 _hashed = lru_cache(20_000)(features.hashed)

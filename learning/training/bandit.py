@@ -28,7 +28,7 @@ class Row:
     lesson: Lesson
     at_s: float
     chosen: int = -1
-    """Index of the option that was drawn; -1 for labels, if nothing was drawn."""
+    """Index of the option that was drawn; -1 for labels, as nothing was drawn."""
 
 
 HALF_LIFE_S = 14 * 86_400.0
@@ -185,7 +185,7 @@ def _shares(bandit: VowpalBandit, late: Sequence[Lesson]) -> dict[str, float]:
 
 
 _EVEN = 0.5
-"""How much is held against any share but a half: as much as 50 outcomes where the two are 0.1 apart."""
+"""The weight against any share but a half: as much as 50 outcomes if the two are 0.1 apart."""
 
 
 def _errors(bandit: VowpalBandit, rows: Sequence[Row]) -> npt.NDArray[np.float64]:

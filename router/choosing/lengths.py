@@ -12,7 +12,7 @@ from dataclasses import dataclass
 _FAR = 0.3
 """A cosine from which on two questions have something to do with each other."""
 _BELIEF = 0.2
-"""What the engine's mean counts beside the neighbours, each of which counts up to 1."""
+"""The weight of the engine's mean beside the neighbours, each of which counts up to 1."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from store.records import Example, Vector
 NEIGHBOURS = 32
 """Candidates fetched per request before they are filtered."""
 BY_WORDS = 20
-"""Of them, those found by words."""
+"""The number of them that are found by words."""
 
 
 if TYPE_CHECKING:

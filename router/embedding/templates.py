@@ -26,7 +26,7 @@ from store.records import Example
 KNOWN_FROM = 4
 """Different texts in which a piece must have stood. Three past requests make one familiar: the fourth must know better."""
 READ_CHARACTERS = 8000
-"""Of a text, its beginning and its end: no longer text becomes an example."""
+"""The characters of a text that are read, its beginning and its end: no longer text becomes an example."""
 _LEAST_LEFT_OUT = 120
 """Characters of a text from which known pieces are left out of it: behind 124 shared characters no two of 18 unrelated
 questions have a cosine above 0.72, behind 245 one pair in ten has 0.8. A greeting and a thank-you stay."""
@@ -42,7 +42,7 @@ _ANYBODY = "*"
 T = TypeVar("T")
 
 _ENDS = (". ", "! ", "? ", ": ", "; ", ">", '",')
-"""What ends a piece within a line: a sentence, a label, a tag, a field of JSON."""
+"""The ends of a piece within a line: a sentence, a label, a tag, a field of JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Digest:
     """The part of a text that is embedded."""
 
     text: str
-    """What is asked: the text without what requests have in common; the text itself if nothing is known."""
+    """The question itself: the text without what requests have in common; the text itself if nothing is known."""
     left_out: int = 0
     """Stands for the pieces that were left out; 0: none."""
 
@@ -64,7 +64,7 @@ class _Learnt:
     texts: dict[int, None] = field(default_factory=dict)
     """Hashes of the latest texts: one that comes again teaches nothing."""
     anything: bool = False
-    """Whether any piece became known so far."""
+    """True if any piece became known so far."""
     kept_as: dict[int, int] = field(default_factory=dict)
     """From the hash of a piece with placeholders for private data to that of the piece as it was asked."""
 

@@ -66,7 +66,7 @@ _CODE = re.compile(
 )
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _LIKENESS_DIMENSIONS = 128
-"""Of an answer's words as a hashed bag: answers are compared by their cosine."""
+"""The dimensions of an answer's words as a hashed bag: answers are compared by their cosine."""
 _LONGEST = 2000
 """Characters of a text that are read."""
 
@@ -101,7 +101,7 @@ class _Pair:
 
     question: _Read
     answer_words: Mapping[str, object]
-    """Whose keys they are: a dictionary of these takes a quarter of a set's memory."""
+    """The words that are the keys: a dictionary of these takes a quarter of a set's memory."""
     answer_length: float
     likeness: Floats
     """The answer's words as a hashed bag of unit length, (_LIKENESS_DIMENSIONS,)."""
@@ -120,7 +120,7 @@ class Features:
         self._former: dict[int, _Pair] = {}
         """Those before them: what is asked for again moves over, and the rest is dropped with the next change."""
         self._words = 0
-        """Of `_pairs`."""
+        """The words in `_pairs`."""
         self._most, self._most_words = max(1, cache_entries // 2), cache_words // 2
 
     def rows(self, request: RequestView, candidates: Sequence[Candidate], now_s: float) -> Floats:

@@ -52,7 +52,7 @@ class Declared:
     embedding_version: str = ""
     """Version of the embeddings it was trained on; empty: any."""
     prior: bool = False
-    """Whether it is the untrained prior."""
+    """True if it is the untrained prior."""
     qualities: Mapping[str, SetQuality] = field(default_factory=dict)
     """By scope, "" for any other: how worths of a set add up."""
 
@@ -145,13 +145,13 @@ class Scores:
     """The predictions for one request."""
 
     worths: list[float]
-    """How far each candidate holds what is needed, 0 to 1."""
+    """The share of what is needed that each candidate holds, 0 to 1."""
     features: Floats
     """(candidates, router.examples.features.NAMES): logged with the decision, and so trained on."""
     scorer: str
     """Version of the model."""
     quality: SetQuality
-    """How worths of a set add up."""
+    """The coefficients by which worths of a set add up."""
 
 
 class Scorer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 CHECK_FLOOR = 0.1
-"""Of what an open way decides, this share is compared with the reference at least."""
+"""The least share of what an open way decides that is compared with the reference."""
 _HALVED_BY = 30
 """Checks after which the first share is halved, as far as the floor allows."""
 

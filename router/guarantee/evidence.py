@@ -38,7 +38,7 @@ import numpy.typing as npt
 _STAKES = (0.2, 0.4, 0.6, 0.8, 0.99)
 _CAPITAL = (0.05, 0.15, 0.30, 0.25, 0.25)
 _CAPITAL_BOTH_WAYS = (0.05, 0.05, 0.10, 0.20, 0.60)
-"""Where values exceed 1: most of what they tell is won by large stakes."""
+"""The capital by stake if values exceed 1: most of what they tell is won by large stakes."""
 _AGAINST_STAKES = (0.03, 0.1, 0.3, 0.6, 0.9)
 _AGAINST_CAPITAL = (0.2, 0.2, 0.2, 0.2, 0.2)
 FALSE_ALARM_AFTER = 500.0
@@ -130,7 +130,7 @@ class Evidence:
         self._capital = _capital_for(most)
         self._detector = Detector(false_alarm_after, most)
         self.begun = -1
-        """How often it was begun anew."""
+        """The number of times it was begun anew."""
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -139,9 +139,9 @@ class Evidence:
         self.alpha = self._all_alpha * spent(self.begun)
         self.compared = 0
         self.proven = False
-        """Whether the mean exceeds the threshold."""
+        """True if the mean exceeds the threshold."""
         self.hopeless = False
-        """Whether the mean is below the threshold."""
+        """True if the mean is below the threshold."""
         self._for = [0.0] * len(_STAKES)
         self._against = [0.0] * len(_AGAINST_STAKES)
         self._seen = np.zeros(int(self._most * _LEVELS) + 1)

@@ -29,7 +29,7 @@ _KEPT = (
     "pace_per_s",
     "at_s",
 )
-"""What is kept of an account beside the losses it saw, none of it below 0."""
+"""The fields that are kept of an account beside the losses it saw, none of it below 0."""
 
 
 @dataclass(frozen=True, slots=True)

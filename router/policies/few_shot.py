@@ -42,11 +42,11 @@ class Knobs:
     max_example_tokens: int
     with_tools: WithTools
     follow_ups: bool
-    """Whether a question with turns before it may get examples."""
+    """True if a question with turns before it may get examples."""
     retrieve_deadline_s: float | None
     """None: the measured one (router.deadline)."""
     same_names: bool
-    """Whether a neighbour must name the same things as the request: right for questions about facts, wrong for one task
+    """True if a neighbour must name the same things as the request: right for questions about facts, wrong for one task
     over ever-new texts."""
     max_characters: int = EMBEDDED_CHARACTERS
 
@@ -63,7 +63,7 @@ class _Found:
     """The past answers that count as near, by the example's id: pairs that were merged into one example
     (store.examples.twins) still count as that many."""
     knobs: Knobs
-    """That it was found with."""
+    """The settings that it was found with."""
 
     @property
     def novel(self) -> bool:

@@ -73,7 +73,7 @@ class Knobs:
     same_names: bool
     with_tools: WithTools
     follow_ups: bool
-    """Whether a question with turns before it is decided on by its likeness to others."""
+    """True if a question with turns before it is decided on by its likeness to others."""
     deadline_s: float | None
     """Limit for everything after the embedding; None: the measured one (router.deadline)."""
     max_examples: int
@@ -86,7 +86,7 @@ class Knobs:
     least_probability: float
     """Least probability of each action that the rule does not pick."""
     max_loss: float | None
-    """What the quality floor promises; None: there is none."""
+    """The loss that the quality floor promises; None: there is none."""
     opted_out_keys: Collection[str]
     max_characters: int = EMBEDDED_CHARACTERS
     label_share: float = 0.05
@@ -114,7 +114,7 @@ class _Decision:
     counted: dict[int, int] = field(default_factory=dict)
     """The past answers that the rule counts as near, by the example's id."""
     proof: Proof | None = None
-    """What is proven of the small engines with and without the chosen examples; None if no proof is asked for."""
+    """The proof of the small engines with and without the chosen examples; None if no proof is asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ nobody's varying instructions take another's evidence."""
 _BESIDE = 0.1
 _BY_PROMISE = 4
 OF_REFERENCE = ("again", "right", "copies")
-"""What is seen of the reference's own answers: whether its second one is equal, what people say of it, and whether the
+"""The facts that are seen of the reference's own answers: if its second one is equal, what people say of it, and if the
 nearest past answer is equal."""
 _SIMILARITY, _AGREEMENT = "similarity", "agreement"
 _BANK, _VERSION = "bank", "version"
@@ -127,7 +127,7 @@ class Gate:
     rng: random.Random = field(default_factory=random.Random)
     clock: Callable[[], float] = time.monotonic
     version: float | None = None
-    """Of what is compared: which models answer, and how examples are chosen. What another version did proves nothing.
+    """The version of what is compared: which models answer, and how examples are chosen. Other versions prove nothing.
     None: the version that the latest outcome has."""
     load: Loaded = NEVER
     """Under which fewer of the wished comparisons are made."""
@@ -141,7 +141,7 @@ class Gate:
         self._scopes: dict[tuple[str, str, float | None], _Scope] = {}
         self._tenants: dict[str, _Seen] = {}
         self._unknown = self._new_scope(0)
-        """What holds of a scope without outcomes."""
+        """The state of a scope without outcomes."""
 
     def proof(
         self, tenant: str, scope: str, vector: Vector, examples: Sequence[Candidate], bank: int = 0

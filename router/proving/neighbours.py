@@ -26,7 +26,7 @@ class Near:
     """The examples' evidence of how hard a request is, each 0 to 1."""
 
     similarity: float = 0.0
-    """Of the best example's question to the request."""
+    """The similarity of the best example's question to the request."""
     agreement: float = 0.0
     """Share of the examples whose answer is that of the best."""
 
@@ -48,7 +48,7 @@ class Outcomes:
         self._points: npt.NDArray[np.float32] | None = None
         self._qualities = np.zeros(_KEPT, np.float32)
         self._squares = np.zeros(_KEPT, np.float32)
-        """Of each point, the squared length of what is not its vector."""
+        """The squared length, by point, of what is not its vector."""
         self._count = 0
 
     def add(self, vector: Vector, near: Near, quality: float) -> None:

@@ -28,7 +28,7 @@ PROBE_SHARE = 0.2
 _FULL_SHARE_WITHIN = 1000
 """Comparisons still expected up to which every request is wished to be compared."""
 CHECK_SHARE = 0.15
-"""Of what an open region decides, at first."""
+"""The share of what an open region decides that is checked, at first."""
 _BEFORE_LONG = 500
 """Comparisons still expected up to which one action is proven at a time."""
 _OVERDUE, _OVERDUE_S = 5, 2.0
@@ -59,7 +59,7 @@ class Compared:
     loss: float | None = None
     """-1 to 1: the quality of the reference's answer less that of the action's, where both are known."""
     said: float | None = None
-    """What a person said of the reference's answer, or of the one that was served, 0 to 1, where `loss` rests on that. Else
+    """A person's word on the reference's answer, or on the one that was served, 0 to 1, if `loss` rests on that. Else
     it rests on a judge, or on the reference's own second answer."""
 
     def values(self) -> Iterator[tuple[str, float]]:
@@ -99,7 +99,7 @@ class Region:
         self.awaited = Awaited(_OVERDUE, _OVERDUE_S)
         self._watched = 0.0
         self._watch: Detector | None = None
-        """Of agreement, where that is not what opened it: whether it stays where it was then."""
+        """Watches agreement, if that is not what opened it: it may not stay where it was then."""
         self._praised = 0
         """Words of people that were good ones, less the bad ones that counted."""
         self._served = 0
@@ -290,7 +290,7 @@ class Regions:
         """`threshold`: the mean quality to exceed, 0 to 1. `alpha`: chance that any region ever opens wrongly."""
         self.whole = Region("all", threshold, alpha * _WHOLE_ALPHA)
         self.divided = False
-        """Whether bands decide in place of the whole."""
+        """True if bands decide in place of the whole."""
         self.bands = tuple(
             Region(f"from {least:g}", threshold, alpha * share)
             for least, share in zip(BANDS, _BAND_ALPHAS, strict=True)

@@ -20,7 +20,7 @@ class Standing:
 
     action: Action
     open: bool
-    """Whether it is proven, so that it may answer clients."""
+    """True if it is proven, so that it may answer clients."""
     lower: float
     """Anytime-valid lower bound of its mean quality against the reference, 0 to 1."""
     upper: float
@@ -30,7 +30,7 @@ class Standing:
     expected_more: int | None
     """Comparisons still expected until it opens; None: it is not expected to."""
     region: str = "all"
-    """Of the request's scope: all of it, or a band of the predicted quality."""
+    """The region of the request's scope: all of it, or a band of the predicted quality."""
     share: float = 1.0
     """Probability, 0 to 1, that this action is among those compared where the request is compared at all."""
 
@@ -52,14 +52,14 @@ class Proof:
     wished: tuple[Action, ...] = ()
     """The actions to compare if this request is compared, drawn so that each region gets its own share."""
     noted: Mapping[str, float] = field(default_factory=dict)
-    """What was predicted of each action that may be compared, and from what: kept with the decision, so that an outcome
+    """The prediction for each action that may be compared, and its grounds: kept with the decision, so that an outcome
     counts for the region that the request was in before it was known."""
 
     probing: bool = False
-    """Whether `share` is of requests by which no proof is expected soon: it falls with the money left."""
+    """True if `share` is of requests by which no proof is expected soon: it falls with the money left."""
 
     shut: bool = False
-    """Whether the reference answers every request of the scope for now."""
+    """True if the reference answers every request of the scope for now."""
 
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Mean time of an answer in the scope lately, by the way's key in `noted` or gate.REFERENCE; of those known."""

@@ -15,7 +15,7 @@ from router.tasks.task import Budget
 _DAY_S = 86_400.0
 _LOG_LATE_S = 2.0
 _LEAST_KNOWN_S = 600.0
-"""Of a first day, after which its pace is taken for the day's."""
+"""Seconds of a first day after which its pace is taken for the day's."""
 _AHEAD = 20
 """Calls by which a share may be ahead of the requests, so that the first can be asked at all."""
 _USUAL_FOR = 20

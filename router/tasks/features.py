@@ -30,7 +30,7 @@ TRIGRAMS = 2**18
 
 _RUNS = (3, 4, 5)
 _MOST_CHARACTERS = 2000
-"""Of a longer input both ends are read."""
+"""The characters of a longer input that are read, at both ends."""
 _WORD = re.compile(r"\w+|[^\w\s]")
 _TO_HALF, _TO_TRIGRAMS = np.uint32(32 - 14), np.uint32(32 - 18)
 _MULTIPLIER, _MIX = np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B)

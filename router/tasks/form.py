@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import orjson
 
 _MOST_CHARACTERS, _MOST_WORDS = 64, 5
-"""Of a label that was not declared: what is longer is a sentence."""
+"""The most of a label that was not declared: what is longer is a sentence."""
 _FENCE = r"(?:```(?:json)?)?"
 _JSON = re.compile(
     rf'(\s*{_FENCE}\s*\{{\s*"(?:[^"\\]|\\.)*"\s*:\s*)("(?:[^"\\]|\\.)*"|-?\d+|true|false)(\s*\}}\s*{_FENCE}\s*)'
 )
 """An object with one key whose value is a scalar; a fence of Markdown may stand around it."""
 _LEAD = re.compile(r"\s*[*_`\"'(\[]*\s*(?:[^\W\d_][\w ]{0,30}[*_]*\s*[:=][*_]*\s*)?[*_`\"'(\[]*")
-"""What may stand before a label: marks, and a name with a colon."""
+"""The text that may stand before a label: marks, and a name with a colon."""
 _REFUSAL = re.compile(
     r"(?i)\W*(?:i(?:['’]?m| am) (?:sorry|not able|unable)|i (?:can(?:not|['’]?t| not)|won['’]?t)|sorry\b|as an ai)"
 )
@@ -53,7 +53,7 @@ class Form:
     before: str = ""
     after: str = ""
     quoted: bool = False
-    """Whether the label is a JSON string, with its escapes."""
+    """True if the label is a JSON string, with its escapes."""
 
     def write(self, label: str) -> str:
         """An answer with that label."""

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from store.tasks.tasks import TaskRow
 
 MOST_TASKS = 100
-"""Of one tenant, beside those of the configuration: a name or a prompt that varies must not become tasks without end."""
+"""A tenant's tasks, beside those of the configuration: a name or prompt that varies must not become tasks without end."""
 _READ_CHARACTERS = 8000
-"""Of the system prompts, what a pattern is looked for in; and of a question, the longest that is an input."""
+"""The characters of the system prompts in which a pattern is looked for; and of the longest question that is an input."""
 _SYSTEM = ("system", "developer")
 
 
@@ -36,7 +36,7 @@ class DeclaredTask:
     """A task of the configuration."""
 
     task: Task
-    """Of no tenant yet."""
+    """A task of no tenant yet."""
     system: re.Pattern[str] | None = None
     schema: Mapping[str, Any] | None = None
 

@@ -41,7 +41,7 @@ ALPHA = 0.05
 _CHECK_ROOT = 15.0
 _CHECK_FIRST = 0.2
 LEAST_CONFIDENCE = 0.6
-"""Of an answer of the student's, whatever is proven: a new version may be much surer than the last, before that is known."""
+"""The least confidence of a student's answer, whatever is proven: a new version may be much surer than the last."""
 _RECENT = 300
 """Latest confidences from which expected losses are computed."""
 _SETTLED_EVERY = 10

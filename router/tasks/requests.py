@@ -12,7 +12,7 @@ from router.digest import carries_tools, in_tool_loop, only_text
 from router.tasks.form import overlapping
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""Of a task, as headers, paths and commands carry it."""
+"""The name of a task, as headers, paths and commands carry it."""
 _SYSTEM = ("system", "developer")
 _CHANGES_THE_ANSWER = ("logit_bias", "audio", "modalities", "web_search_options", "stop", "prediction")
 """Fields by which an answer is no longer a label that others would be given, too."""

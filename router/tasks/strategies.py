@@ -15,7 +15,7 @@ from engines.prediction import Prediction
 from router.tasks.task import Strategy
 
 Doubt = Callable[[Prediction, float], float]
-"""Of a prediction and a number drawn evenly from [0, 1)."""
+"""Measures the doubt of a prediction, given a number drawn evenly from [0, 1)."""
 
 _HISTORY = 1000
 _RENEWED_EVERY = 20

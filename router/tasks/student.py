@@ -36,7 +36,7 @@ _QUICK_S = 0.001
 _TIMED_TEXT = "which of these labels is right? " * 20
 _TIMED_RUNS = 3
 _LENGTH_SLACK = 1.5
-"""How many times longer than the longest input, or shorter than the shortest, is still like them."""
+"""The factor by which an input may be longer than the longest, or shorter than the shortest, and still be like them."""
 
 
 class StudentBroken(Exception):
@@ -51,7 +51,7 @@ class Declared:
     """As the teacher writes them; the order of the model's output."""
     form: Form = field(default_factory=Form)
     embedding_version: str = ""
-    """Of the vectors it was trained on; empty: any."""
+    """The version of the vectors it was trained on; empty: any."""
     features_version: str = features.VERSION
     kind: str = "logistic"
     """Or "centroid", or "mlp"."""
@@ -108,7 +108,7 @@ class Student:
         bits = np.frombuffer(zlib.decompress(declared.met), np.uint8) if declared.met else None
         self._met = np.unpackbits(bits).view(np.bool_) if bits is not None else None
         self.quick = False
-        """Whether a prediction takes so little that it may be made on an event loop: measured when it was opened."""
+        """True if a prediction takes so little that it may be made on an event loop: measured when it was opened."""
 
     @classmethod
     def open(cls, data: bytes, *, embedding_version: str = "") -> Student:

@@ -28,7 +28,7 @@ from router.tasks.task import Task
 from store.records import ALL_TO_TEACHER, DRAWN, TaskAnswer
 
 REST_SHARE = 0.2
-"""Of the requests that the student leaves to others, how many the teacher is asked for where small engines may answer them:
+"""The share of the requests left by the student that the teacher is asked for if small engines may answer them:
 only then is it a fair sample."""
 _DRIFT_SHARE = 0.5
 _OVERDUE, _OVERDUE_S = 9, 5.0
@@ -44,7 +44,7 @@ class Decided:
     by: Literal["student", "teacher", "inner"]
     """`inner`: whoever the policy beneath chooses."""
     checked: bool = False
-    """Whether the teacher is asked for a fair comparison."""
+    """True if the teacher is asked for a fair comparison."""
 
 
 class Takeover:

@@ -22,7 +22,7 @@ class Fault:
     step: str
     """Empty if it is not of one step."""
     field: str
-    """Of the step, else of the workflow; empty if it is of the whole."""
+    """The field of the step, else of the workflow; empty if it is of the whole."""
     value: str
     """As written, shortened; empty if nothing was."""
     problem: str

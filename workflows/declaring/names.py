@@ -16,7 +16,7 @@ from workflows.errors import WorkflowError
 from workflows.transform import Held, held_by
 
 Holds = Literal["text", "list", "either", "vectors", "index"]
-"""What a name's value is, as far as the definition tells."""
+"""The content of a name's value, as far as the definition tells."""
 _FORM = "{{{{{}}}}}"
 _MOST_CYCLES = 10
 

@@ -53,12 +53,12 @@ FIELDS: Mapping[Kind, tuple[str, ...]] = {
     "merge": ("merge", "how", "k"),
     "transform": ("transform", "apply"),
 }
-"""What a step of each kind may say, beside `after`, `if` and `unless`; its own name is what it works on."""
+"""The fields of a step of each kind, beside `after`, `if` and `unless`; its own name is what it works on."""
 _MOST_TOKENS = 8192
 _MOST_RETRIES = 3
 _MOST_ROUNDS = 32
 _ROUNDS = 5
-"""Where a `loop` does not say."""
+"""The rounds of a `loop` that does not say."""
 _WITHIN: frozenset[Kind] = frozenset({"chat", "tool"})
 """Kinds whose names are fields of `map` and `fold`, too."""
 DEFAULT_K = 5

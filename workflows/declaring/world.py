@@ -10,7 +10,7 @@ from typing import Literal
 from workflows.definition import PASSES, Pass
 
 Does = Literal["embed", "rerank", "search", "tool"]
-"""What a component does."""
+"""The work that a component does."""
 LOCAL = "local"
 """The component that is there without being configured: the house's embedder, and its reranker by vectors and words."""
 _LOCAL_DOES: frozenset[Does] = frozenset({"embed", "rerank"})
@@ -23,15 +23,15 @@ class World:
     components: Mapping[str, AbstractSet[Does]]
     """The configured components, with what each does; `local` is there in any case."""
     is_model: Callable[[str], bool]
-    """Whether a chat step may ask a model of this name."""
+    """Tells if a chat step may ask a model of this name."""
     taken: Callable[[str], bool]
-    """Whether a workflow may not have this name: a model of the configuration has it."""
+    """Tells if a workflow may not have this name: a model of the configuration has it."""
     max_steps: int = 1000
     max_depth: int = 100
     """Most steps on a way from an input to the end of a workflow."""
     max_items: int = 1000
     passes: frozenset[Pass] = frozenset(PASSES)
-    """Where a definition does not say."""
+    """The passes of a definition that does not say."""
 
     def does(self, component: str) -> AbstractSet[Does]:
         """Return what a component does; empty if there is none of this name."""

@@ -53,7 +53,7 @@ class StepAsker:
         rules: Mapping[str, Any] = step.what.get("on_error") or {}
         left, fault = int(rules.get("retry", 0)), ""
         unread = max(left, 1) if _formed(step) else left
-        """How often it may be asked again for an answer that could not be read."""
+        """The number of times it may be asked again for an answer that could not be read."""
 
         def heard(piece: str) -> None:
             nonlocal told

@@ -56,7 +56,7 @@ class Answered:
     """The result of asking a chat."""
 
     status: int = 0
-    """Of the answer; 0 if none came."""
+    """The status of the answer; 0 if none came."""
     text: str = ""
     refusal: str = ""
     """The engine's own error, where its answer is one."""
@@ -78,7 +78,7 @@ class Answered:
     kept: bool = False
     """It was answered with a kept answer: no engine was asked, and nothing is charged."""
     repeatable: bool = True
-    """Whether it may be given to who asks the same again: no stand-in or student gave it, and its engine allows it."""
+    """True if it may be given to who asks the same again: no stand-in or student gave it, and its engine allows it."""
     calls: list[dict[str, Any]] = field(default_factory=list)
     """The calls of tools that it holds."""
 

@@ -21,7 +21,7 @@ from workflows.running.workflow import WorkLeft
 
 _OPEN = (StepState.WAITING, StepState.QUEUED, StepState.RUNNING)
 _ITEMS = 3
-"""Of a list of which nothing is known."""
+"""The items of a list of which nothing is known."""
 
 
 class FlowObjectives:

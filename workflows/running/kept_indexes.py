@@ -61,7 +61,7 @@ class _Followed:
         self._lock = asyncio.Lock()
         self._place: CollectionPlace | None = None
         self.identity = ""
-        """Of the embedder of its vectors; empty while it is empty."""
+        """The embedder of its vectors; empty while it is empty."""
         self.table = VectorTable()
 
     async def follow(self) -> None:

@@ -33,10 +33,10 @@ from workflows.running.workflow import Flow, Used
 from workflows.transform import Value
 
 MAX_ATTEMPTS = 2
-"""How often one step is asked at most: once more where the process died that had asked."""
+"""The number of times one step is asked at most: once more if the process died that had asked."""
 MAX_COMPUTED = 10
-"""How often a step that does nothing but compute is begun at most. It begins anew with each process that dies: that may be
-none of its doing, but a step of which processes die must not end them all."""
+"""The number of times a step that does nothing but compute is begun at most. It begins anew with each process that dies:
+that may be none of its doing, but a step of which processes die must not end them all."""
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class LiveRun:
     """See the module. For the event loop's thread only."""
 
     row: NewRun | Run
-    """What was asked for, as it is stored."""
+    """The run as it is stored."""
     progress: Progress
     """The state of its steps, and its variables."""
     callers: dict[StepId, Caller] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class LiveRun:
     moved_at_s: float = 0.0
     """When something of it happened last; 0: nothing yet."""
     template_tokens: dict[StepId, float] = field(default_factory=dict)
-    """Of a step's messages without its variables, roughly; filled as it is asked for."""
+    """The tokens of a step's messages without its variables, roughly; filled as it is asked for."""
     objectives: Objectives | None = None
     """None if they have to be worked out anew."""
     growing: int = 0
@@ -110,7 +110,7 @@ class LiveRun:
     watchers: list[Callable[[Changes], object]] = field(default_factory=list)
     """Told of every change: streams of the whole run."""
     repeatable: bool = True
-    """Whether all answers of its steps may be given to who asks the same again."""
+    """True if all answers of its steps may be given to who asks the same again."""
     lost: bool = False
     """Another process carries it out."""
     id: str = field(init=False)

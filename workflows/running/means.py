@@ -21,6 +21,6 @@ class Means:
     components: Components
     indexes: Indexes
     profile: Callable[[], Profile]
-    """Of components and engines as they are now: what the passes go by."""
+    """Returns components and engines as they are now: what the passes go by."""
     usd_per_item: Mapping[str, float] = field(default_factory=dict)
-    """What components charge for a text, a search or a call, by name; 0 for those that are not in it."""
+    """The price of a text, a search or a call, by component; 0 for those that are not in it."""

@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 CHAT = "chat"
 _STATUS = 502
-"""Of a step whose component did not answer."""
+"""The status of a step whose component did not answer."""
 Outcome = Mapping[VariableId, Held | TransformFailed]
 
 

@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 _BEING_ASKED = ("running", "unknown")
 Find = Callable[[str, str, str], Awaitable[Cell | None]]
-"""Of a tenant, a variable's id and an end user: `Runs.find`."""
+"""Finds a cell by tenant, a variable's id and an end user: `Runs.find`."""
 ReadCaller = Callable[[str, Mapping[str, Any]], Caller]
 """`Door.caller`."""
 

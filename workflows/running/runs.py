@@ -116,7 +116,7 @@ class Runs:
         self._live: dict[str, LiveRun] = {}
         self._open: dict[tuple[str, str], LiveRun] = {}
         self._cells: weakref.WeakValueDictionary[VariableId, Cell] = weakref.WeakValueDictionary()
-        """Of the variables that the steps of its runs write."""
+        """The cells of the variables that the steps of its runs write."""
         self._noted: TTLCache[tuple[VariableId, Criteria, bool], bool] = TTLCache(_GETS, _NOTED_S)
         """Gets that the processes that carry their runs out were told of lately."""
         self._tasks: set[asyncio.Task[Any]] = set()

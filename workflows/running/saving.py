@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 _AGAIN_S = 1.0
 _GROUPED_S = 0.05
-"""What nobody waits for is committed together so long: several steps of a chain whose engine is fast."""
+"""Seconds for which what nobody waits for is committed together: several steps of a chain whose engine is fast."""
 
 
 def done(future: Future[T]) -> Awaitable[T]:

@@ -26,7 +26,7 @@ Hit = tuple[str, float, int]
 
 
 _FIRST_ROWS, _MOST_ROWS = 64, 4096
-"""Of one block: each is as large as all before it together, up to there."""
+"""The rows of one block: each is as large as all before it together, up to there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,16 +38,16 @@ class NewWorkflow:
     """As read_inputs gave them."""
     app: str = ""
     criteria: Criteria = Criteria.LATENCY
-    """Of the output: TTFT where the client reads it as a stream."""
+    """The criteria of the output: TTFT if the client reads it as a stream."""
     fields: Mapping[str, Any] = field(default_factory=dict)
-    """Of the client's chat completion: sampling fields that the output's chat takes over where it does not set them."""
+    """The client's sampling fields, which the output's chat takes over if it does not set them."""
     budget: RunBudget = field(default_factory=RunBudget)
     background: bool = False
     """It goes on when its client leaves."""
     idempotency_key: str = ""
     idempotency_hash: bytes = b""
     size_bytes: int = 0
-    """Of the request that it came with."""
+    """The bytes of the request that it came with."""
 
 
 @dataclass(slots=True)

@@ -82,7 +82,7 @@ class Options:
     kind: Kind | None = None
     """Overrides the kind that the format implies."""
     again: bool = False
-    """Whether to read files again that an earlier run has done."""
+    """True reads files again that an earlier run has done."""
 
 
 class Importer:

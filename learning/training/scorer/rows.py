@@ -30,9 +30,9 @@ class Row:
     request_id: str
     at_s: float
     features: npt.NDArray[np.float32]
-    """Of all candidates, (candidates, router.examples.features.NAMES)."""
+    """The features of all candidates, (candidates, router.examples.features.NAMES)."""
     answers: tuple[str, ...]
-    """Of all candidates, as router.examples.set_quality.same_answer gives them."""
+    """The answers of all candidates, as router.examples.set_quality.same_answer gives them."""
     sent: tuple[int, ...]
     """Places of the candidates that were sent; none is the counterfactual without examples."""
     quality: float

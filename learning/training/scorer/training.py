@@ -35,7 +35,7 @@ CHECK, HELD_OUT = 0.2, 0.3
 MOST = 8
 """Examples sent at most."""
 LESSON_WEIGHT = 0.3
-"""Of one lesson beside an example that was sent, in the ranking that learns from both."""
+"""The weight of one lesson beside an example that was sent, in the ranking that learns from both."""
 _ROOM_TOKENS = 1_000_000
 
 
