@@ -70,10 +70,6 @@ class EndUsers:
         user = self.sources.user(headers, fields)
         return self.named(arrival.tenant, arrival.key_id, user, apart=self.keeps_apart(arrival))
 
-    def user(self, headers: Mapping[str, str], fields: Mapping[str, Any]) -> str:
-        """The end user as a request names them; empty if it names none."""
-        return self.sources.user(headers, fields)
-
     def keeps_apart(self, arrival: Arrival) -> bool:
         """Tell if each end user of this request's key has a memory of their own."""
         return arrival.partition == "user" if arrival.partition else self.apart
