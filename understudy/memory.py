@@ -11,9 +11,8 @@ from typing import Protocol
 
 import structlog
 
-from learning.bank.answer_embedding import AnswerEmbedder
+from learning.bank.background_embedding import AnswerEmbedder, QuestionEmbedder
 from learning.bank.example_store import ExampleStore
-from learning.bank.reembedding import Reembedder
 from learning.bank.template_follower import TemplateFollower
 from router.deadline import Deadline
 from router.embedding.embedder import Embedder
@@ -176,7 +175,8 @@ def _embedding(
 ) -> Iterator[_Worker]:
     """What embeds in the background; `answers`: answers, too."""
     if chores:
-        yield Reembedder(store.examples, embedder, store.jobs.claims, _alone_on_a_machine(store, "reembed"))
+        lease = _alone_on_a_machine(store, "reembed")
+        yield QuestionEmbedder(store.examples, embedder, store.jobs.claims, lease)
     yield TemplateFollower(store.examples, embedder, templates)
     if chores and answers:
         lease = _alone_on_a_machine(store, "answers")

@@ -141,7 +141,7 @@ class ExampleKeeper:
         try:
             return self._embedder.embed_blocking(cut(text, self._embedded_characters))
         except Exception as error:
-            # Kept without a vector: learning.bank.reembedding gives it one later.
+            # Kept without a vector: learning.bank.background_embedding gives it one later.
             log.warning("embedding_failed", error=error)
             return None
 

@@ -46,7 +46,7 @@ def scorer(
     scorer` reverts one that was accepted.
     """
     # Before anything that may stand on it is imported: onnxruntime first (router.embedding.onnx_session).
-    from learning.bank.answer_embedding import version_of
+    from learning.bank.background_embedding import version_of
     from learning.training.scorer.lessons import lessons_of
     from learning.training.scorer.rows import rows_from_log
     from learning.training.scorer.training import TooFewOutcomes, trained

@@ -14,7 +14,7 @@ import structlog
 from cachetools import LRUCache
 
 from engines.engine import Engine
-from learning.bank.answer_embedding import version_of
+from learning.bank.background_embedding import version_of
 from learning.bank.sharing import lenders
 from learning.bank.warm.hot_examples import HotExamples
 from learning.training.artifact_follower import ArtifactFollower

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from learning.bank.answer_embedding import version_of
+from learning.bank.background_embedding import version_of
 from learning.bank.sharing import lenders
 from learning.guarantee.floor import caught_up
 from learning.tasks.proposals import TaskFinder

@@ -32,8 +32,8 @@ class Indexes(Protocol):
         ...
 
     def collection(self, tenant: str, name: str, *, embedder: str, contributor: str, source: str) -> RunIndex:
-        """A tenant's collection, made where there is none. `source` (run:step) makes adding it again change nothing.
+        """A tenant's collection, made if there is none. `source` (run:step) makes adding it again change nothing.
 
-        Raises ComponentError where it holds vectors of another embedder's identity.
+        Raises ComponentError if it holds vectors of another embedder's identity.
         """
         ...

@@ -61,7 +61,7 @@ class _Followed:
         self._lock = asyncio.Lock()
         self._place: CollectionPlace | None = None
         self.identity = ""
-        """Of the embedder of its vectors; empty while it is empty."""
+        """The embedder of its vectors; empty while it is empty."""
         self.table = VectorTable()
 
     async def follow(self) -> None:
@@ -127,7 +127,7 @@ class OfCollection:
     async def add(self, place: int, texts: Sequence[str], vectors: Vectors) -> None:
         """Keep texts: committed when this returns. The same texts again change nothing but their vectors.
 
-        Raises ComponentError where it holds another embedder's vectors, or the tenant has too much.
+        Raises ComponentError if it holds another embedder's vectors, or the tenant has too much.
         """
         await self._checked()
         rows = np.asarray(vectors, dtype="<f4")
@@ -149,7 +149,7 @@ class OfCollection:
             raise self._error(f"would hold more than its tenant may keep ({error})") from None
 
     async def search(self, vector: Vectors, k: int) -> list[Hit]:
-        """The nearest k. Raises ComponentError where it holds another embedder's vectors."""
+        """The nearest k. Raises ComponentError if it holds another embedder's vectors."""
         await self._checked()
         try:
             return await self._followed.table.search(vector, k)
@@ -188,7 +188,7 @@ class WorkflowIndexes:
         self, tenant: str, name: str, *, embedder: str, contributor: str, source: str
     ) -> OfCollection:
         """A tenant's collection; it exists once a text was added. Adding a contributor's text again keeps it once, so that
-        `source` need not be told. Raises ComponentError where nothing is kept here."""
+        `source` need not be told. Raises ComponentError if nothing is kept here."""
         if self._assets is None:
             raise ComponentError(f"The collection '{name}' needs a memory to be kept in.", component="")
         followed = self._followed.get((tenant, name))
