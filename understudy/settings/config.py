@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from engines.components.component import ABILITIES
 from engines.run_call import WORKFLOW
@@ -124,6 +124,7 @@ class Config(Settings):
         description="Servers by name that are asked about requests before anything answers them, or about answers.",
     )
     otel: TelemetrySettings = Field(TelemetrySettings(), description="OpenTelemetry; off by default.")
+    _retired: tuple[str, ...] = PrivateAttr(())
 
     @field_validator("engines", mode="before")
     @classmethod
@@ -188,6 +189,16 @@ class Config(Settings):
             raise ValueError("nowhere to send requests: set `upstream.base_url`, or `engines` and `models`")
         return self
 
+    def taken_along(self, retired: tuple[str, ...]) -> Config:
+        """This configuration, which tells of the retired settings that its file has: a sentence for each."""
+        self._retired = retired
+        return self
+
+    @property
+    def retired(self) -> tuple[str, ...]:
+        """A sentence for each retired setting that the file has."""
+        return self._retired
+
     def references(self) -> dict[str, str]:
         """The reference engine of every model that another engine may answer, too."""
         return {name: model.engines[-1] for name, model in self.models.items() if len(model.engines) > 1}
@@ -207,7 +218,6 @@ class Config(Settings):
             is_model=lambda name: name in served or (anywhere and name not in names),
             taken=lambda name: name in served,
             max_steps=settings.max_steps,
-            max_depth=settings.max_depth,
             max_items=settings.max_items,
             passes=frozenset(settings.passes),
         )

@@ -45,7 +45,6 @@ class WorkflowsSettings(Settings):
     )
     max_steps: int = Field(2000, ge=1, description="Most steps of one run, and of a workflow.")
     max_items: int = Field(1000, ge=1, description="Most items of a list in a workflow.")
-    max_depth: int = Field(100, ge=1, description="Most steps of a workflow that wait for one another.")
     max_documents_mib: float = Field(
         16, gt=0, description="Largest inputs of one call of a workflow, all together, in MiB."
     )

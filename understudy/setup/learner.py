@@ -32,6 +32,8 @@ from understudy.setup.students import student_learner
 
 log = structlog.get_logger(__name__)
 
+FLOOR_CONFIDENCE = 0.95
+"""Of the bound behind max_loss, at all times together."""
 _WRITE_S = 30.0
 _RENEW_S = 10.0
 _SCORER_NEEDS = 300
@@ -100,12 +102,7 @@ def trainers(store: Store, config: Config, model: str) -> Sequence[Trainer]:
         from router.examples.prior import prior_model
 
         assert config.memory is not None
-        answers = config.memory.advanced.answer_vectors
-        lessons = lessons_of(
-            store,
-            config.memory.examples.embedding_model,
-            lambda version: version_of(version) if answers else "",
-        )
+        lessons = lessons_of(store, config.memory.examples.embedding_model, version_of)
         found.append(ScorerTrainer(_SCORER_NEEDS, answers_of(store), prior_model, lessons))
     return found
 
@@ -185,4 +182,4 @@ def promised(config: Config, model: ModelSettings) -> FloorSettings | None:
     judging = config.judging
     if model.policy != "in_context" or model.proof != "floor" or judging is None:
         return None
-    return FloorSettings(model.max_loss, 1.0 - model.advanced.floor_confidence, judging.share_offloaded)
+    return FloorSettings(model.max_loss, 1.0 - FLOOR_CONFIDENCE, judging.share_offloaded)
