@@ -219,7 +219,6 @@ class Config(Settings):
             taken=lambda name: name in served,
             max_steps=settings.max_steps,
             max_items=settings.max_items,
-            passes=frozenset(settings.passes),
         )
 
     def _workflows_can_work(self) -> None:

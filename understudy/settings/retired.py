@@ -8,6 +8,10 @@ from typing import Any
 _RETIRED = {
     "models.*.advanced.floor_confidence": "the bound behind max_loss holds with 95 % confidence",
     "memory.advanced.answer_vectors": "answers are embedded wherever a model's policy is in_context",
+    "learning.advanced.max_outcomes": "the latest 20,000 outcomes of a tenant and model are trained on",
+    "learning.advanced.train_scorer": "the scorer of examples is trained wherever the router is",
+    "workflows.advanced.max_prompt_characters": "a prompt of a step has at most 8,000,000 characters",
+    "workflows.passes": "a workflow gets all passes unless its own `passes` says otherwise",
     "workflows.max_depth": "100 steps of a workflow may wait for one another",
     "replay.advanced.max_in_flight": "replay pauses by what is learnt of usual traffic",
 }

@@ -256,7 +256,8 @@ RETIRED = """
 engines: {a: {base_url: "http://127.0.0.1:1/v1"}, b: {base_url: "http://127.0.0.1:2/v1"}}
 models: {m: {engines: [a, b], advanced: {floor_confidence: 0.9, epsilon: 0.1}}}
 memory: {advanced: {answer_vectors: false}}
-workflows: {max_depth: 7}
+workflows: {max_depth: 7, passes: [prune], advanced: {max_prompt_characters: 9}}
+learning: {advanced: {train_scorer: false, max_outcomes: 160}}
 replay: {advanced: {max_in_flight: 3}}
 """
 
@@ -267,6 +268,10 @@ def test_a_file_with_retired_settings_is_taken_along_and_told_of(tmp_path: Path)
     assert keys == [
         "models.m.advanced.floor_confidence",
         "memory.advanced.answer_vectors",
+        "learning.advanced.max_outcomes",
+        "learning.advanced.train_scorer",
+        "workflows.advanced.max_prompt_characters",
+        "workflows.passes",
         "workflows.max_depth",
         "replay.advanced.max_in_flight",
     ]
