@@ -140,28 +140,8 @@ class Config(Settings):
     def _names_exist(self) -> Config:
         known = ", ".join(sorted(self.engines)) or "none are configured"
         for name, model in self.models.items():
-            if is_wildcard(name) and (model.policy != "fixed" or model.tasks):
-                raise ValueError(
-                    f"models.{name} stands for several names, and what is learnt of one says nothing of another: leave its "
-                    "policy fixed and its tasks away, and list names that are to be routed by themselves"
-                )
-            for engine in (*model.engines, *((model.larger_context,) if model.larger_context else ())):
-                if engine not in self.engines:
-                    raise ValueError(
-                        f"models.{name} names the engine {engine!r}; known engines: {known}{meant(engine, self.engines)}"
-                    )
-            if model.policy == "in_context" and not any(map(self._price_of, model.engines)):
-                raise ValueError(
-                    f"models.{name}: in_context weighs cost, but no engine of it has a price; set engines.*.price, "
-                    "if only in relation to each other"
-                )
-            if (model.policy, model.proof) == ("in_context", "floor") and (
-                self.judging is None or self.judging.share_offloaded == 0 or not self.learning.enabled
-            ):
-                raise ValueError(
-                    f"models.{name}.proof is floor, but nothing shows whether max_loss holds: "
-                    "set `judging` with a share_offloaded above 0, and leave learning.enabled on"
-                )
+            self._engines_are_known(name, model, known)
+            self._policy_can_work(name, model)
         if self.judging is not None and self.judging.engine not in self.engines:
             raise ValueError(
                 f"judging.engine is {self.judging.engine!r}; known engines: {known}"
@@ -188,6 +168,32 @@ class Config(Settings):
         if self.upstream is None and not self.models:
             raise ValueError("nowhere to send requests: set `upstream.base_url`, or `engines` and `models`")
         return self
+
+    def _engines_are_known(self, name: str, model: ModelSettings, known: str) -> None:
+        if is_wildcard(name) and (model.policy != "fixed" or model.tasks):
+            raise ValueError(
+                f"models.{name} stands for several names, and what is learnt of one says nothing of another: leave its "
+                "policy fixed and its tasks away, and list names that are to be routed by themselves"
+            )
+        for engine in (*model.engines, *((model.larger_context,) if model.larger_context else ())):
+            if engine not in self.engines:
+                raise ValueError(
+                    f"models.{name} names the engine {engine!r}; known engines: {known}{meant(engine, self.engines)}"
+                )
+
+    def _policy_can_work(self, name: str, model: ModelSettings) -> None:
+        if model.policy == "in_context" and not any(map(self._price_of, model.engines)):
+            raise ValueError(
+                f"models.{name}: in_context weighs cost, but no engine of it has a price; set engines.*.price, "
+                "if only in relation to each other"
+            )
+        if (model.policy, model.proof) == ("in_context", "floor") and (
+            self.judging is None or self.judging.share_offloaded == 0 or not self.learning.enabled
+        ):
+            raise ValueError(
+                f"models.{name}.proof is floor, but nothing shows whether max_loss holds: "
+                "set `judging` with a share_offloaded above 0, and leave learning.enabled on"
+            )
 
     def taken_along(self, retired: tuple[str, ...]) -> Config:
         """This configuration, which tells of the retired settings that its file has: a sentence for each."""
