@@ -271,6 +271,9 @@ class Config(Settings):
                 raise ValueError(
                     f"keys.{first} and keys.{name} have the same secret: nobody could tell who asks"
                 )
+        self._asks_not_itself()
+
+    def _asks_not_itself(self) -> None:
         for setting, url in self._urls():
             parts = urlsplit(url)
             here = parts.hostname == self.listen.host or is_loopback(parts.hostname or "")
