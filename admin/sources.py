@@ -55,7 +55,6 @@ class ServedFacts:
     policy: str
     max_loss: float | None = None
     """The quality floor: the largest mean loss allowed; None without a floor."""
-    confidence: float = 0.95
     floor: FloorSettings | None = None
     """The promise that limits what is offloaded; None without one."""
     exploring: Exploring | None = None

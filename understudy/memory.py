@@ -106,9 +106,7 @@ class Memory:
                 make_private(store, private.tenants)
             templates = Templates()
             if embedder is not None:
-                for worker in _embedding(
-                    store, embedder, templates, scores and settings.advanced.answer_vectors, chores
-                ):
+                for worker in _embedding(store, embedder, templates, scores, chores):
                     worker.start()
                     closing.callback(worker.stop)
             housekeeper = _housekeeper(store, settings, retention, chores)

@@ -286,7 +286,7 @@ def _check_whole(
         faults.add("", "output", problem, "name a step that yields a text or a list", value=output)
     if depth > world.max_depth:
         problem = f"{depth} steps wait for one another"
-        faults.add("", "steps", problem, f"write {world.max_depth} at most (workflows.max_depth)")
+        faults.add("", "steps", problem, f"write {world.max_depth} at most")
 
 
 def _version(source: Mapping[str, Any]) -> str:

@@ -216,8 +216,6 @@ class UsualTraffic:
     """Share of a usual week's hours that counts as quiet."""
     min_in_flight: int = LEAST_IN_FLIGHT
     """The limit is never lower."""
-    max_in_flight: int | None = None
-    """The limit is never higher."""
     week: UsualWeek = field(default_factory=lambda: UsualWeek((0.0,) * HOURS, 0, 0.0, 0))
 
     async def keep_learning(self) -> None:
@@ -244,8 +242,6 @@ class UsualTraffic:
             quiet_share=self.quiet_share,
         )
         limit = max(self.min_in_flight, self.week.limit)
-        if self.max_in_flight is not None:
-            limit = min(limit, self.max_in_flight)
         self.quiet.limit = limit
         log.info(
             "usual_week",

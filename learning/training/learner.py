@@ -37,6 +37,7 @@ class Pace:
 
     min_new_outcomes: int
     max_outcomes: int
+    """Latest outcomes trained on, per tenant and model."""
 
 
 class RouterLearner(Learner):

@@ -66,8 +66,7 @@ def scorer(
         active, incumbent = _incumbent(store, whose, model)
         source = settings.examples.embedding_model
         embedded = [e.choice for e in experiences if e.choice.vector is not None]
-        answers = settings.advanced.answer_vectors
-        taught = lessons_of(store, source, lambda made_by: version_of(made_by) if answers else "")
+        taught = lessons_of(store, source, version_of)
         try:
             made = trained(
                 rows,

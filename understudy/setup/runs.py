@@ -27,6 +27,9 @@ from understudy.setup.workflows import WorkflowParts
 from workflows.running.knobs import RunKnobs
 from workflows.running.runs import Runs
 
+MOST_PROMPT_CHARACTERS = 8_000_000
+"""Of a step's prompt with its variables in place: some two million tokens, more than any engine's context window."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunParts:
@@ -108,5 +111,5 @@ def knobs(config: Config) -> RunKnobs:
         max_wait_s=settings.max_wait_s,
         lease_s=settings.advanced.lease_s,
         poll_s=settings.advanced.poll_s,
-        max_prompt_characters=settings.advanced.max_prompt_characters,
+        max_prompt_characters=MOST_PROMPT_CHARACTERS,
     )
