@@ -23,4 +23,4 @@ settings.register_profile("searching", unhurried)
 settings.register_profile("steady", unhurried, derandomize=True, database=None)
 settings.load_profile("steady")
 
-pytest_plugins = ["tests.postgres_fixtures", "tests.tls_fixtures"]
+pytest_plugins = ["tests.postgres_fixtures", "tests.tls_fixtures", "tests.worlds"]
