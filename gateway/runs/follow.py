@@ -33,9 +33,7 @@ async def followed(run: LiveRun) -> AsyncIterator[dict[str, Any] | None]:
                 for event in _grown(cell, told):
                     yield event
                 yield ended_event(cell)
-        while not run.lost and (
-            run.ended is None or not all(cell.kept for cell in run.cells.values()) or not queue.empty()
-        ):
+        while not run.lost and not (_kept(run) and queue.empty()):
             for cell in streamed:
                 for event in () if cell.ended else _grown(cell, told):
                     yield event
@@ -49,6 +47,11 @@ async def followed(run: LiveRun) -> AsyncIterator[dict[str, Any] | None]:
                 yield event
     finally:
         run.watchers.remove(watch)
+
+
+def _kept(run: LiveRun) -> bool:
+    """Tell if the run has ended and all its variables are kept."""
+    return run.ended is not None and all(cell.kept for cell in run.cells.values())
 
 
 def _grown(cell: Cell, told: dict[str, int]) -> Iterator[dict[str, Any]]:
