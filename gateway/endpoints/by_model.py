@@ -71,7 +71,7 @@ class ByModel:
         self._limiter = limiter
 
     def engines_of(self, model: str) -> tuple[str, ...]:
-        """Who serves a model; nobody where it is none of these."""
+        """Give who serves a model; nobody where it is none of these."""
         served = self._models.get(model)
         return served.engines if served is not None else ()
 

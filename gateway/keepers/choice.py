@@ -92,7 +92,7 @@ class ChoiceKeeper:
 def _as_chosen(
     finished: Finished, plan: Plan, attempt: Attempt, actions: tuple[dict[str, Any], ...], chosen: int
 ) -> bool:
-    """Whether what answered is what was drawn: its probability then says how likely this answer was.
+    """Tell if what answered is what was drawn: its probability then says how likely this answer was.
 
     A stand-in may well be one of the actions, but it was not drawn; nor were two engines that said a part of it each, or
     one that the client named.

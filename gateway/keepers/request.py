@@ -196,7 +196,7 @@ def _error_kind(ended: Journey) -> str:
 
 
 def _trail(ended: Journey) -> str:
-    """Who was asked, as JSON; empty where only the one was that answered."""
+    """Write who was asked, as JSON; empty where only the one was that answered."""
     if not any(one.kind for one in ended.trail):
         return ""
     tried = [

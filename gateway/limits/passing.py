@@ -30,7 +30,7 @@ _MOST_BYTES = 2**28
 
 
 class Passing(NamedTuple):
-    """What goes to the engine, and how its answer goes on."""
+    """Holds what goes to the engine, and how its answer goes on."""
 
     body: bytes | AsyncIterator[bytes]
     strip: UsageStripper | None = None

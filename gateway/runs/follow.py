@@ -1,4 +1,4 @@
-"""What happens in a run, as events for a client that follows all of it."""
+"""Tells what happens in a run, as events for a client that follows all of it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _kept(run: LiveRun) -> bool:
 
 
 def _grown(cell: Cell, told: dict[str, int]) -> Iterator[dict[str, Any]]:
-    """What was said of a variable since it was told last, if its text is told as it comes."""
+    """Give what was said of a variable since it was told last, if its text is told as it comes."""
     if len(cell.text) > told.get(cell.id, len(cell.text)):
         piece, told[cell.id] = cell.text[told[cell.id] :], len(cell.text)
         yield {"type": "variable.delta", "variable": cell.id, "name": cell.name, "delta": piece}
