@@ -19,7 +19,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
-import numpy as np
 import structlog
 
 from engines.components.component import ComponentError, Work
@@ -145,7 +144,7 @@ class Primitives:
 
     async def _ingest(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
         vectors, index = compute.vectors(step, held), self._index_for(run, step)
-        await index.add(int(step.what["start"]), vectors.texts, np.asarray(vectors.rows))
+        await index.add(int(step.what["start"]), vectors.texts, vectors.rows)
         return Opaque(index)
 
     async def _search(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
