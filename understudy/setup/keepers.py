@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from understudy.settings.config import Config
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from router.shedding import Loaded
     from understudy.memory import Memory
     from understudy.settings.memory import MemorySettings
-    from understudy.setup.semantic import SemanticParts
 
 
 def exact_keeper(memory: Memory | None, config: Config) -> ExactKeeper | None:
@@ -66,7 +66,7 @@ def keepers(
     config: Config,
     registry: CollectorRegistry,
     load: Loaded,
-    semantic: SemanticParts | None = None,
+    around_examples: Callable[[Keeper], list[Keeper]],
 ) -> list[Keeper]:
     """All others, in the order in which they run; none when nothing is remembered."""
     settings = config.memory
@@ -112,7 +112,7 @@ def keepers(
             opted_out_keys=examples.admission.opted_out_keys,
             load=load,
         )
-        found += semantic.around(keeper) if semantic is not None else [keeper]
+        found += around_examples(keeper)
         found.append(UseKeeper(store.examples.ledger, dearest))
         if config.feedback.enabled or any(m.policy == "in_context" for m in config.models.values()):
             engines = {name: model.engines for name, model in config.models.items()}
