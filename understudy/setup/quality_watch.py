@@ -18,4 +18,4 @@ def add_to(built: Built) -> None:
         QualityMetrics(built.metrics.registry),
         clock=time.time,
     )
-    built.parts.add(made, start=made.start, stop=made.stop)
+    built.remembered.housekeeper.add(made.chores)
