@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from engines.guard import Guard
 from engines.replicas import Replicas
@@ -12,25 +13,29 @@ from gateway.recorder import Recorder
 from gateway.request_log import RequestLog
 from router.finished import Finished, Journey
 from understudy.built import Built
-from understudy.setup.keepers import books, exact_keeper, keepers
 from understudy.setup.responses import response_owners
+
+if TYPE_CHECKING:
+    from gateway.keepers.exact import ExactKeeper
+    from gateway.keepers.keeper import Keeper
 
 _DRAIN_S = 20.0
 
 
 def add_to(built: Built) -> None:
     """Record in the background, where there is a pipeline."""
-    memory, config, load = built.memory, built.config, built.load.shedding
-    built.owners = response_owners(memory)
+    built.owners = response_owners(built.memory)
     built.report = _report_of(built)
-    built.books = books(memory, config, load)
-    if not built.has_pipeline:
-        return
-    exact = exact_keeper(memory, config)
-    others = keepers(memory, config, built.metrics.registry, load, built.around_examples)
-    found = others if exact is None else [exact, *others]
-    made = built.recorder = Recorder(found, built.metrics, built.report, expecting=exact)
-    built.parts.add(made, stop=partial(made.close, _DRAIN_S), finished=made.take)
+    exact: ExactKeeper | None = None
+    found: list[Keeper] = []
+    if built.memory is not None:
+        from understudy.setup.keepers import books, exact_keeper, keepers
+
+        built.books, exact, found = books(built), exact_keeper(built), keepers(built)
+    if built.has_pipeline:
+        found = found if exact is None else [exact, *found]
+        made = built.recorder = Recorder(found, built.metrics, built.report, expecting=exact)
+        built.parts.add(made, stop=partial(made.close, _DRAIN_S), finished=made.take)
 
 
 def _report_of(built: Built) -> Callable[[Journey], None]:
