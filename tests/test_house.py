@@ -171,7 +171,11 @@ def test_a_gateway_without_memory_imports_nothing_of_what_memory_stands_on() -> 
         "store.sqlite",
         "store.store",
     ]
-    script = f"import sys, understudy.build; print([m for m in {heavy!r} if m in sys.modules])"
+    script = (
+        "import sys; from understudy.build import Gateway; from understudy.settings.file import parse_config\n"
+        "Gateway(parse_config({'upstream': {'base_url': 'http://127.0.0.1:1/v1'}}))\n"
+        f"print([m for m in {heavy!r} if m in sys.modules])"
+    )
     ended = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=180, check=True
     )

@@ -54,6 +54,8 @@ class Memory:
     """Of what is decided after the embedding, in all policies."""
     closing: contextlib.ExitStack
     """What works in the background, and what stands open: ended in the reverse order of its beginning."""
+    housekeeper: Housekeeper
+    """Does regular work that may take seconds."""
     exact: ExactCache | None
     requests: RequestLog | None
 
@@ -118,6 +120,7 @@ class Memory:
                 templates,
                 Deadline(),
                 closing.pop_all(),
+                housekeeper,
                 store.answers.exact if settings.exact.enabled else None,
                 store.decisions.requests if settings.log_requests else None,
             )

@@ -38,7 +38,7 @@ class Gathering(Protocol):
 def vector_of(plan: Plan | None, text: str, embed: Callable[[str], Vector]) -> Vector | None:
     """Give the vector of a text that is kept: the plan's, where it is of this text, or a new one. Never raises.
 
-    None where none can be made; learning.bank.reembedding gives an example one later.
+    None where none can be made; learning.bank.background_embedding gives an example one later.
     """
     if plan is not None and plan.vector is not None and plan.embedded_text == text:
         return plan.vector
