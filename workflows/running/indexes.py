@@ -14,8 +14,8 @@ Hit = tuple[str, float, int]
 class RunIndex(Protocol):
     """An index of one run, or a kept collection of one tenant. Places are integers; ties in distance go by place."""
 
-    async def add(self, place: int, texts: Sequence[str], vectors: Vector) -> None:
-        """Take texts in, with a row of `vectors` each, at places from `place` on. Adding the same places again changes nothing."""
+    async def add(self, place: int, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
+        """Take texts in at places from `place` on. Adding the same places again changes nothing."""
         ...
 
     async def search(self, vector: Vector, k: int) -> list[Hit]:

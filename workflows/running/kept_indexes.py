@@ -11,15 +11,14 @@ import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from cachetools import LRUCache
 
 from engines.components.component import ComponentError
+from store.records import Vector
 from store.workflows.assets import Assets, CollectionPlace, CollectionText, NewText
 from store.workflows.records import Limits, TooManyBytes
 from workflows.running.vector_table import Hit, VectorTable
 
-Vectors = npt.NDArray[np.float32]
 _AT_ONCE = 1000
 _KEPT = 64
 """Collections whose index stays in memory."""
@@ -36,14 +35,14 @@ class OfRun:
         """Roughly, in memory."""
         return self._table.size_bytes
 
-    async def add(self, place: int, texts: Sequence[str], vectors: Vectors) -> None:
+    async def add(self, place: int, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
         """Take texts in at places from `place` on. Raises ComponentError for vectors of another size."""
         try:
             self._table.add(place, texts, vectors)
         except ValueError as error:
             raise ComponentError(f"The index of the run: {error}.", component="") from None
 
-    async def search(self, vector: Vectors, k: int) -> list[Hit]:
+    async def search(self, vector: Vector, k: int) -> list[Hit]:
         """The nearest k. Raises ComponentError for a vector of another size."""
         try:
             return await self._table.search(vector, k)
@@ -124,7 +123,7 @@ class OfCollection:
         self._contributor = contributor
         self._limits = limits
 
-    async def add(self, place: int, texts: Sequence[str], vectors: Vectors) -> None:
+    async def add(self, place: int, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
         """Keep texts: committed when this returns. The same texts again change nothing but their vectors.
 
         Raises ComponentError if it holds another embedder's vectors, or the tenant has too much.
@@ -148,7 +147,7 @@ class OfCollection:
         except TooManyBytes as error:
             raise self._error(f"would hold more than its tenant may keep ({error})") from None
 
-    async def search(self, vector: Vectors, k: int) -> list[Hit]:
+    async def search(self, vector: Vector, k: int) -> list[Hit]:
         """The nearest k. Raises ComponentError if it holds another embedder's vectors."""
         await self._checked()
         try:

@@ -93,7 +93,7 @@ class VectorTable:
         """Return the dimensions of its vectors; 0 before the first."""
         return int(self._blocks[0].matrix.shape[1]) if self._blocks else 0
 
-    def add(self, place: int, texts: Sequence[str], vectors: Vectors) -> None:
+    def add(self, place: int, texts: Sequence[str], vectors: Sequence[Vectors] | Vectors) -> None:
         """Take texts in at places from `place` on; adding the same again changes nothing.
 
         Raises ValueError if the vectors are not as many as the texts, or of another size than those before.
