@@ -1,4 +1,4 @@
-"""What looks for news every so often, and at once when it is woken; requests only read what it found.
+"""Looks for news every so often, and at once when it is woken; requests only read what it found.
 
 A worker has one thread for all of them: `Pollers`.
 """

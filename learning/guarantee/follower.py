@@ -27,7 +27,7 @@ class LogFollower(Poller, Generic[K, H]):
         super().__init__(name, look_every_s)
         self._told = -1
         self._places: dict[K, tuple[H, int]] = {}
-        """Who was told, and the last row of it."""
+        """The hearer of each part of the log, and the last row that it was told."""
 
     @abstractmethod
     def _last_id(self) -> int:

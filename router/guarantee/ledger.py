@@ -22,6 +22,8 @@ SHARES = (0.25, 0.15, 0.1)
 less checking suffices. The lower it is, the more may be hidden, so answers are bounded apart by their share."""
 _ALPHAS = (0.6, 0.25, 0.15)
 _FALLING = 0.75
+"""See Losses: what matters is the beginning."""
+_LATELY = 100
 _ROOM = (45.0, 150.0)
 """Room, in answers, from which on the next lower share suffices: somewhat more than its first answers may hide."""
 
@@ -32,30 +34,32 @@ class _Tier:
     def __init__(self, share: float, alpha: float) -> None:
         self._share = share
         self._losses = Losses(share, alpha, _FALLING)
-        self._due = 0.0
-        """Checks of this worker's answers that were to be expected so far, and those that came back."""
-        self._checks = 0
-        self._missing = 0
-        self.most = 0.0
-        """What its answers have lost at most."""
+        self._most = 0.0
+        self._due = self._checks = 0.0
+        """Checks of this worker's answers that were to be expected, and those that came back."""
+        self._lately_due = self._lately = 0.0
+        """The same of about the latest `_LATELY` answers."""
 
     def serve(self) -> None:
         """Count an answer that this worker gives out."""
         self._due += self._share
-        # Checks that do not come back, beyond what chance explains, are taken for answers that were lost.
-        missing = self._due - 3.0 * math.sqrt(self._due) - self._checks
-        if missing > self._missing + 1:
-            self._missing = int(missing)
-            self._look()
+        self._lately_due = self._lately_due * (1.0 - 1.0 / _LATELY) + self._share
+        self._lately *= 1.0 - 1.0 / _LATELY
 
     def check(self, loss: float, *, own: bool) -> None:
         """Count what a check found."""
         self._checks += own
+        self._lately += own
         self._losses.add(loss, self._share)
-        self._look()
+        self._most = self._losses.most()
 
-    def _look(self) -> None:
-        self.most = self._losses.most(unseen=float(self._missing))
+    def lost(self) -> float:
+        """What its answers have lost at most: more if fewer checks came back than chance explains, as for want of money."""
+        fewer = max(
+            (self._due - math.sqrt(self._due)) / max(1.0, self._checks),
+            (self._lately_due - 2.0 * math.sqrt(self._lately_due)) / max(1.0, self._lately),
+        )
+        return self._most * max(1.0, fewer)
 
 
 class Ledger:
@@ -125,7 +129,7 @@ class Ledger:
 
     def lost(self) -> float:
         """What the answers whose checks are back have lost at most, in answers."""
-        most = sum(tier.most for tier in self._tiers)
+        most = sum(tier.lost() for tier in self._tiers)
         if not self._elsewhere:
             most = min(most, float(self._heard))
         return max(0.0, most - self._excused) + self._assumed

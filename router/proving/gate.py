@@ -1,10 +1,10 @@
 """Opens a region for an action only on proof: what a policy asks, and what new outcomes are told to.
 
 Two things keep clients from what an engine gets wrong. A region opens where comparisons show that the action's mean loss
-there is less than twice `max_loss` (the chance of a mistake is ALPHA per region), so that little is wasted on engines that
-are not good enough. And a ledger per tenant lets as many requests be answered as keep what is lost within `max_loss` of all
-of them, whatever the engines do (router.guarantee.ledger). What is known follows from the outcomes in the log's order alone,
-so every worker comes to the same.
+there is less than twice `max_loss` (the chance of a mistake is OPENS_WRONGLY per region), so that little is wasted on
+engines that are not good enough. And a ledger per tenant lets as many requests be answered as keep what is lost within
+`max_loss` of all of them, whatever the engines do (router.guarantee.ledger). What is known follows from the outcomes in the
+log's order alone, so every worker comes to the same.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from router.shedding import NEVER, STILL_COMPARED, Loaded
 from store.records import Vector
 
 ALPHA = 0.05
+"""Chance that more than `max_loss` is ever lost of a tenant's requests to a served model."""
+OPENS_WRONGLY = 0.2
+"""Chance that a region ever opens although its mean loss is not small enough; what that costs the ledger limits."""
 MAY_LOSE = 2.0
 """Times `max_loss` that a region's mean loss must be proven to stay below. The ledger has as many of its requests answered
 as keep what is lost of all requests within `max_loss`."""
@@ -36,7 +39,7 @@ nobody's varying instructions take another's evidence."""
 _BESIDE = 0.1
 _BY_PROMISE = 4
 OF_REFERENCE = ("again", "right", "copies")
-"""What is seen of the reference's own answers: whether its second one is equal, what people say of it, and whether the
+"""The facts that are seen of the reference's own answers: if its second one is equal, what people say of it, and if the
 nearest past answer is equal."""
 _SIMILARITY, _AGREEMENT = "similarity", "agreement"
 _BANK, _VERSION = "bank", "version"
@@ -77,12 +80,12 @@ class _Scope:
         self.times[way] = count + 1, mean + (seconds - mean) / min(count + 1, _TIMED_LATEST)
 
     def seconds(self) -> dict[str, float]:
-        """Of the ways that were timed often enough."""
+        """Return the mean seconds of the ways that were timed often enough."""
         return {way: mean for way, (count, mean) in self.times.items() if count >= _TIMED_FROM}
 
     @property
     def shut(self) -> bool:
-        """Whether no action answers any request."""
+        """Tell if no action answers any request."""
         regions = (region for action in self.actions.values() for region in action)
         return not any(region.open or region.may_try for region in regions)
 
@@ -117,7 +120,7 @@ class RegionSummary:
 
 @dataclass
 class Gate:
-    """What is proven of the small engines of one served model. Any thread may call it."""
+    """The proofs of the small engines of one served model. Any thread may call it."""
 
     small: Sequence[str]
     """Names of the engines that need proof, small to large."""
@@ -125,7 +128,7 @@ class Gate:
     rng: random.Random = field(default_factory=random.Random)
     clock: Callable[[], float] = time.monotonic
     version: float | None = None
-    """Of what is compared: which models answer, and how examples are chosen. What another version did proves nothing.
+    """The version of what is compared: which models answer, and how examples are chosen. Other versions prove nothing.
     None: the version that the latest outcome has."""
     load: Loaded = NEVER
     """Under which fewer of the wished comparisons are made."""
@@ -145,8 +148,10 @@ class Gate:
     def proof(
         self, tenant: str, scope: str, vector: Vector, examples: Sequence[Candidate], bank: int = 0
     ) -> Proof:
-        """What is proven of each action for a request. `examples`: those that would be sent along, if any, out of the
-        tenant's `bank` of so many."""
+        """Return what is proven of each action for a request.
+
+        `examples`: those that would be sent along, if any, out of the tenant's `bank` of so many.
+        """
         shown = near(examples)
         with self._lock:
             state = self._scopes.get((tenant, scope, self.version), self._unknown)
@@ -221,7 +226,7 @@ class Gate:
         )
 
     def _in_order(self, scope: str, actions: dict[Action, Regions]) -> dict[Action, Regions]:
-        """What a rehearsal found best first; else the cheapest."""
+        """Order actions: those that a rehearsal found best first; else the cheapest."""
         known = self.rehearsed.get(shared_scope(scope), {})
         return dict(sorted(actions.items(), key=lambda each: -known.get(each[0], 0.0)))
 
@@ -305,7 +310,7 @@ class Gate:
                     state.seen[name] = count + 1, total + values[name]
 
     def seen(self, tenant: str, scope: str) -> dict[str, tuple[int, float]]:
-        """How many answers of the reference's were looked at, and the mean, by OF_REFERENCE as far as known."""
+        """Return the number and the mean of the reference's answers that were looked at, by OF_REFERENCE as far as known."""
         with self._lock:
             state = self._scopes.get((tenant, scope, self.version), self._unknown)
             return {name: (count, total / count) for name, (count, total) in state.seen.items()}
@@ -342,7 +347,7 @@ class Gate:
         return known
 
     def _version(self, noted: Mapping[str, float]) -> float | None:
-        """That an outcome belongs to. Where none was noted it is taken for this one's."""
+        """Return the version that an outcome belongs to. If none was noted it is taken for this one's."""
         version = noted.get(_VERSION, self.version)
         if self._follows:
             self.version = version
@@ -350,7 +355,7 @@ class Gate:
 
     def _new_scope(self) -> _Scope:
         actions = [Action(engine, with_examples) for engine in self.small for with_examples in (False, True)]
-        return _Scope({action: Regions(self._least, ALPHA) for action in actions})
+        return _Scope({action: Regions(self._least, OPENS_WRONGLY) for action in actions})
 
     @staticmethod
     def _begin_anew_beside(state: _Scope, action: Action, *, opened: bool) -> None:
@@ -379,7 +384,7 @@ def _weighed(action: Action, regions: Regions, vector: Vector, shown: Near, besi
 
 
 def _by_promise(weighed: Sequence[_Weighed]) -> list[_Weighed]:
-    """Of the actions that are only probed the better ones get more, by the fourth power of what their mean may be."""
+    """Give the better ones of the actions that are only probed more, by the fourth power of what their mean may be."""
     best = max((_at_most(each) for each in weighed), default=1.0)
     return [
         replace(each, share=each.share * (_at_most(each) / best) ** _BY_PROMISE)

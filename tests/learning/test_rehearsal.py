@@ -135,7 +135,7 @@ def test_the_students_promise_is_told_the_log_in_its_order() -> None:
 def test_the_gate_is_told_what_was_rehearsed() -> None:
     ways = ALONE, COPY
     right, wrong = of([1.0] * 40), of([0.0] * 40)
-    opened = gate_opens(right, ways, 0.05, requests=400, times=4)
+    opened = gate_opens(right, ways, 0.05, requests=2000, times=4)
     assert 0.3 < opened.share < 0.9 and opened.within.low <= opened.share <= opened.within.high
     assert gate_opens(wrong, ways, 0.05, requests=400, times=4).share == 0.0
     unknown = [replace(one, agreed=None) for one in right.ways[ALONE] if one]
@@ -155,7 +155,7 @@ def test_what_people_said_counts_both_ways() -> None:
         for n in range(40)
     ]
     found = Rehearsed({ALONE: right, COPY: right}, asked)
-    assert gate_opens(found, (ALONE, COPY), 0.05, requests=400, told_share=0.5, times=4).share > 0.1
+    assert gate_opens(found, (ALONE, COPY), 0.05, requests=2000, told_share=0.5, times=4).share > 0.1
     silent = [replace(one, past=replace(one.past, score=None)) for one in asked]
     assert (
         gate_opens(replace(found, questions=silent), (ALONE, COPY), 0.05, requests=400, times=4).share == 0.0

@@ -54,7 +54,7 @@ def test_a_running_worker_is_told_and_says_in_the_log_what_opened(store: Store) 
     (row,) = gate.summary()
     assert row.open and row.compared == 140
     (line,) = [each for each in said if each["event"] == "offload_opened"]
-    assert line["tenant"] == "a1" and line["model"] == "m" and line["lower"] >= 0.95 and line["examples"]
+    assert line["tenant"] == "a1" and line["model"] == "m" and line["lower"] >= 0.9 and line["examples"]
 
 
 def test_a_worker_that_starts_later_comes_to_the_same_state(store: Store) -> None:

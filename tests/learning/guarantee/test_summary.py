@@ -23,15 +23,15 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def test_a_scope_says_what_it_waits_for_and_then_what_it_offloads(store: Store) -> None:
     reader = ProofReader(store.outcomes, store.decisions.choices, {"m": Gate(("small",), 0.05)})
     assert reader.scopes() == []
-    for number in range(40):
+    for number in range(20):
         note(store, number, engine="large")
     (scope,) = reader.scopes()
     (region,) = scope.regions
     assert (scope.tenant, scope.model, scope.scope, scope.requests, scope.offloaded) == (
-        ("a1", "m", "scope", 40, 0)
+        ("a1", "m", "scope", 20, 0)
     )
     assert "more comparisons" in state_of(region) and not region.open
-    for number in range(40, 140):
+    for number in range(20, 140):
         note(store, number, engine="small" if number >= 120 else "large")
     (scope,) = reader.scopes()
     assert state_of(scope.regions[0]) == "proven" and (scope.requests, scope.offloaded) == (140, 20)
@@ -54,7 +54,7 @@ def test_a_shut_way_says_which_loss_would_open_it_and_what_that_would_save(store
     for number in range(5):
         note(store, number, quality=0.0, actions=actions)
     (scope,) = reader.scopes()
-    (region,) = scope.regions
+    region, *_ = scope.regions
     assert region.saving == pytest.approx(0.7)
     assert state_of(region).endswith("would open it and save 70 %")
 
