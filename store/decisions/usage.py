@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from store.database import Connection, Database, Rows
 from store.decisions.rollups import DELETED
+from store.inserting import adding
 from store.plain import plain
 from store.records import RequestRecord
 
@@ -324,7 +325,7 @@ def _take_off(connection: Connection, table: str, column: str, tenant: str, name
     where = f"FROM {table} WHERE tenant = ? AND {column} = ?"
     rows = connection.execute(f"SELECT {columns} {where}", (tenant, name)).fetchall()
     connection.execute(f"DELETE {where}", (tenant, name))
-    connection.executemany(_ADD[table], sorted(rows))
+    connection.executemany(_ADD[table].sql, sorted(rows))
 
 
 _COLUMNS = {
@@ -332,15 +333,6 @@ _COLUMNS = {
     "usage_users": ("start_s", "tenant", "end_user", "key_id", "model", "engine", "api"),
 }
 _TABLES = tuple(_COLUMNS)
-
-
-def _adding(table: str) -> str:
-    names = _COLUMNS[table]
-    columns = (*names, *Amounts._fields)
-    return (
-        f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
-        + _summed_up(table)
-    )
 
 
 def _keep(table: str) -> str:
@@ -355,19 +347,14 @@ def _keep(table: str) -> str:
     sums = [f"sum({name})" for name in Amounts._fields]
     groups = ", ".join(str(place + 1) for place in range(len(names)))
     return (
-        f"INSERT INTO {table} ({', '.join((*names, *Amounts._fields))})"  # noqa: S608 - constants
-        f" SELECT {', '.join([*(instead.get(name, name) for name in names), *sums])}"
-        f" FROM {table} WHERE tenant = ? GROUP BY {groups}{_summed_up(table)}"
+        f"{_ADD[table].into} SELECT {', '.join([*(instead.get(name, name) for name in names), *sums])}"  # noqa: S608
+        f" FROM {table} WHERE tenant = ? GROUP BY {groups}{_ADD[table].on_conflict}"
     )
 
 
-def _summed_up(table: str) -> str:
-    return f" ON CONFLICT ({', '.join(_COLUMNS[table])}) DO UPDATE SET " + ", ".join(
-        f"{name} = {table}.{name} + excluded.{name}" for name in Amounts._fields
-    )
-
-
-_ADD = {table: _adding(table) for table in _TABLES}
+_ADD = {
+    table: adding(table, ", ".join(names), ", ".join(Amounts._fields)) for table, names in _COLUMNS.items()
+}
 _COLUMN_OF: dict[Dimension, str] = {
     "day": "start_s / 86400",
     "tenant": "tenant",
