@@ -52,11 +52,11 @@ from gateway.stages.features import Features
 from gateway.stages.stage import Stage
 from gateway.telemetry.trace_context import continued
 from gateway.websocket import with_upgrades
-from learning.poller import Pollers
 from router.finished import Finished, Journey
 from router.plan import Policy
 from router.policies.fixed import Fixed
 from router.stand_ins import StandIns
+from store.changes import Follower
 from store.people.secret import tenant_id
 from understudy.background.load_report import LoadMetrics, LoadReporter
 from understudy.cannot_start import CannotStart
@@ -156,8 +156,8 @@ class Gateway:
         self._upstream = upstream(config, tenants)
         self._engines = self._make_engines(tenants)
         self._semantic = self._make_semantic()
-        followers = self._followers = Pollers()
-        self.parts.add(followers, start=followers.start, stop=followers.stop)
+        self._followers: list[Follower] = []
+        self.parts.add(self._followers, start=self._follow, stop=self._follow_no_more)
         self._add_engine_watch()
         self._learning_metrics: LearningMetrics | None = None
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
@@ -380,6 +380,15 @@ class Gateway:
             self.parts.add(made.answers, stop=made.answers.close)
         return made
 
+    def _follow(self) -> None:
+        for follower in self._followers:
+            assert self.memory is not None, "who follows the store has one"
+            self.memory.store.followers.add(follower)
+
+    def _follow_no_more(self) -> None:
+        for follower in reversed(self._followers):
+            follower.stop()
+
     def _add_engine_watch(self) -> None:
         if self.memory is None or not self._config.engines:
             return
@@ -388,7 +397,7 @@ class Gateway:
         states, guards = self.memory.store.jobs.engine_states, self._engines.guards
         watch = EngineWatch(states, guards, keys=keys_of(self._config))
         self.parts.add(watch, start=watch.begin)
-        self._followers.add(watch)
+        self._followers.append(watch)
 
     def _add_judging(self) -> None:
         memory, models = self.memory, self._config.models.values()
@@ -795,7 +804,7 @@ class Gateway:
             from learning.training.dial_follower import DialFollower
 
             dials = DialFollower(memory.store.dials, turns)
-            self._followers.add(self.parts.add(dials))
+            self._followers.append(self.parts.add(dials))
         return policies
 
     def _with_tasks(self, policies: dict[str, Policy]) -> Mapping[str, Policy]:
@@ -810,7 +819,7 @@ class Gateway:
         if made is None:
             return policies
         for follower in made.followers:
-            self._followers.add(self.parts.add(follower))
+            self._followers.append(self.parts.add(follower))
         return made.policies
 
     def _make_gates(self, memory: Memory) -> dict[str, Gate]:
@@ -823,7 +832,7 @@ class Gateway:
         if not made:
             return made
         follower = ProofFollower(memory.store.outcomes, memory.store.decisions.choices, made)
-        self._followers.add(self.parts.add(follower))
+        self._followers.append(self.parts.add(follower))
         return made
 
     def _policy(
@@ -849,7 +858,7 @@ class Gateway:
         learned = in_context(
             name, settings, self._config, memory, self._engines, self._threads, metrics, gate
         )
-        self._followers.add(self.parts.add(learned.follower))
+        self._followers.append(self.parts.add(learned.follower))
         turns[name] = learned.turn
         return learned.policy
 

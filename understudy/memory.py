@@ -107,8 +107,11 @@ class Memory:
                 make_private(store, private.tenants)
             templates = Templates()
             if embedder is not None:
+                follower = TemplateFollower(store.examples, embedder, templates)
+                store.followers.add(follower)
+                closing.callback(follower.stop)
                 for worker in _embedding(
-                    store, embedder, templates, scores and settings.advanced.answer_vectors, chores
+                    store, embedder, scores and settings.advanced.answer_vectors, chores
                 ):
                     worker.start()
                     closing.callback(worker.stop)
@@ -171,13 +174,10 @@ class _Worker(Protocol):
     def stop(self) -> None: ...
 
 
-def _embedding(
-    store: Store, embedder: Embedder, templates: Templates, answers: bool, chores: bool
-) -> Iterator[_Worker]:
+def _embedding(store: Store, embedder: Embedder, answers: bool, chores: bool) -> Iterator[_Worker]:
     """What embeds in the background; `answers`: answers, too."""
     if chores:
         yield Reembedder(store.examples, embedder, store.jobs.claims, _alone_on_a_machine(store, "reembed"))
-    yield TemplateFollower(store.examples, embedder, templates)
     if chores and answers:
         lease = _alone_on_a_machine(store, "answers")
         yield AnswerEmbedder(store.examples.answer_vectors, embedder, store.jobs.claims, lease)

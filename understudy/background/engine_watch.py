@@ -5,6 +5,7 @@ Twice a second it looks whether anything changed. It owns no engine and asks non
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import time
@@ -16,8 +17,8 @@ import structlog
 
 from engines.errors import Kind
 from engines.guard import Guard
-from learning.poller import Poller
 from store.admission.credentials import credentials
+from store.changes import Follower
 from store.errors import StoreBusy, StoreClosed
 from store.jobs.engine_states import EngineStateRow, EngineStates
 
@@ -30,7 +31,7 @@ _SAY_EVERY_S = 1.0
 _SAY_AT_LEAST_EVERY_S = 5.0
 
 
-class EngineWatch(Poller):
+class EngineWatch(Follower):
     """See the module."""
 
     def __init__(
@@ -62,15 +63,14 @@ class EngineWatch(Poller):
         self._drain()
         self._guarded(self._say)
 
-    def stop(self) -> None:
-        """End the thread, if there is one, and take back what was said."""
-        super().stop()
+    def stop(self, timeout_s: float | None = None) -> bool:
+        """Look no more, and take back what was said."""
+        ended = super().stop(timeout_s)
         self._guarded(self._count)
-        try:
+        # What is left where this cannot be written is not believed for long.
+        with contextlib.suppress(StoreBusy, StoreClosed):
             self._states.gone(self._worker)
-        except (StoreBusy, StoreClosed):
-            # What is left is not believed for long.
-            return
+        return ended
 
     def look(self) -> None:
         """Tell what changed, and drain what is to be drained now. Raises what the store raises."""

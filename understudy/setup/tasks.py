@@ -11,7 +11,6 @@ from functools import partial
 from engines.engine import Engine
 from engines.student import STUDENT, StudentEngine
 from learning.guarantee.students import EvidenceFollower
-from learning.poller import Poller
 from learning.tasks.task_follower import TaskFollower
 from learning.training.metrics import LearningMetrics
 from router.plan import Policy
@@ -19,6 +18,7 @@ from router.policies.neural_cache import NeuralCache, Preferences
 from router.tasks.matching import DeclaredTask, Tasks, declared_labels
 from router.tasks.takeover import Takeovers
 from router.tasks.task import Budget, Task
+from store.changes import Follower
 from store.tasks.tasks import TaskRow
 from understudy.memory import Memory
 from understudy.settings.config import Config
@@ -33,7 +33,7 @@ class TaskParts:
 
     policies: Mapping[str, Policy]
     """By served model: a policy that lets students answer, around the one that was given."""
-    followers: tuple[Poller, ...]
+    followers: tuple[Follower, ...]
 
 
 def task_parts(

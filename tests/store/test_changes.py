@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from learning.poller import Poller, Pollers
+from store.changes import Follower, Followers
 from tests.patience import wait_for
 
 
-class _Looks(Poller):
+class _Looks(Follower):
     def __init__(self, every_s: float) -> None:
         super().__init__("looks", every_s)
         self.looked = 0
@@ -40,18 +40,16 @@ def test_it_stops_before_it_is_due_also_where_it_never_began() -> None:
     _Looks(3600).stop()
     started = _Looks(3600)
     started.start()
-    started.stop()
-    assert not started._thread.is_alive()
+    assert started.stop()
 
 
-def test_one_thread_looks_for_several_each_at_its_own_pace_and_for_all_once_one_is_woken() -> None:
+def test_one_thread_looks_for_several_each_at_its_own_pace_and_at_once_for_who_is_told() -> None:
     rare, often = _Looks(3600), _Looks(0.001)
-    together = Pollers()
+    together = Followers()
     together.add(rare)
     together.add(often)
-    together.start()
     wait_for(lambda: often.looked > 3, "looks of the one that is due often")
     assert rare.looked == 1
     assert rare._waited(lambda: rare.looked > 1, 60)
-    together.stop()
-    assert not together._thread.is_alive() and rare._stopping.is_set()
+    assert rare.stop() and often.stop()
+    wait_for(lambda: not together._runs, "the end of a thread with nobody to look for")
