@@ -16,9 +16,9 @@ from admin.formats import tenant_label
 from admin.page import Asked, BadParameter
 from admin.sources import Sources
 from store.decisions.reviews import NEVER_S, Reviewed
-from store.decisions.rollups import DAY_S, DELETED
 from store.decisions.texts import RequestTexts
 from store.records import Example, RequestRecord
+from store.sums import DAY_S, DELETED
 
 MOST_LINES = 1_000_000
 USUAL_LINES = 10_000

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from admin.sources import ServedFacts
-from learning.evaluation.effect import Effect, Replay, Told
+from learning.evaluation.effect import Effect, Replay
 from learning.evaluation.floor_replay import Floor
+from learning.evaluation.intervals import Told
 from learning.evaluation.logged import NothingLogged, Quality, logged
 from learning.evaluation.replayed import Routing, can_be_replayed
 from learning.evaluation.rule_replay import RuleEffect, RuleReplay

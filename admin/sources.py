@@ -13,9 +13,10 @@ from learning.guarantee.summary import ScopeSummary
 from router.guarantee.floor import FloorSettings
 from router.tasks.task import Task
 from store import Store
-from store.decisions.rollups import DELETED, RequestRollups
+from store.decisions.rollups import RequestRollups
 from store.jobs.replay_records import ReplayBudget
 from store.people.sessions import AdminSessions
+from store.sums import DELETED
 from store.tasks.tasks import TaskRow
 from workflows.declared import World, read_definition
 from workflows.definition import Definition
@@ -54,7 +55,6 @@ class ServedFacts:
     policy: str
     max_loss: float | None = None
     """The quality floor: the largest mean loss allowed; None without a floor."""
-    confidence: float = 0.95
     floor: FloorSettings | None = None
     """The promise that limits what is offloaded; None without one."""
     exploring: Exploring | None = None

@@ -19,9 +19,9 @@ from admin.computing import Computations, ReportProgress
 from admin.own_process import in_own_process
 from admin.settings_effect import NothingToTell, of_router, of_rule, quality_of
 from admin.sources import ServedFacts
-from learning.evaluation.example_caps import Capped, CapUnknown, Figure, at_most
+from learning.evaluation.example_caps import Capped, CapUnknown, at_most
 from learning.evaluation.frontier import cautions, frontier
-from learning.evaluation.intervals import Ratio, bootstrap, widened
+from learning.evaluation.intervals import Ratio, Told, bootstrap, effective_samples, widened
 from learning.evaluation.logged import Logged, NothingLogged, logged
 from learning.evaluation.target_policies import (
     NoSuchPolicy,
@@ -187,9 +187,8 @@ def _caps(found: Logged, wanted: int) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _cap(capped: Capped) -> dict[str, Any]:
-    def shown(figure: Figure) -> dict[str, float | None]:
-        numbers = {"value": figure.value, "low": figure.interval.low, "high": figure.interval.high}
-        return {name: number if math.isfinite(number) else None for name, number in numbers.items()}
+    def shown(told: Told) -> dict[str, float | None]:
+        return {name: number if math.isfinite(number) else None for name, number in told._asdict().items()}
 
     return {
         "most": capped.most,
@@ -225,7 +224,7 @@ def by_count(experiences: Sequence[Experience]) -> list[dict[str, Any]]:
     for number in sorted(set(counts)):
         mine = weight * (count == number)
         ((value, interval),) = bootstrap([Ratio(mine * quality, mine)], resamples=_RESAMPLES)
-        samples = float(mine.sum() ** 2 / np.square(mine).sum())
+        samples = effective_samples(mine)
         # A single answer has no spread of its own, and tells next to nothing all the same.
         low, high = widened(interval, float(value), samples, (0.0, 1.0))
         told = {"quality": float(value), "low": float(low), "high": float(high)}

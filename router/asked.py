@@ -1,4 +1,4 @@
-"""What came in: a request as it arrived, and the chat completion that it asks for."""
+"""Describes what came in: a request as it arrived, and the chat completion that it asks for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ A = TypeVar("A", bound="Arrival")
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a request may reach: what its key, its tenant and its end user allow together."""
+    """The models, components and engines that a request may reach: its key, tenant and end user must all allow them."""
 
     models: tuple[tuple[str, ...], ...] = ()
     """For each of them that names models: the globs that it names. One of each must match."""
@@ -32,27 +32,27 @@ class Reach:
     """As `models`, of components of workflows."""
 
     def allows_component(self, name: str) -> bool:
-        """Whether its steps may ask this component."""
+        """Tell if its steps may ask this component."""
         return all(any(fnmatchcase(name, glob) for glob in globs) for globs in self.components)
 
     def allows_model(self, name: str) -> bool:
-        """Whether it may ask for the model of this name."""
+        """Tell if it may ask for the model of this name."""
         return all(any(fnmatchcase(name, glob) for glob in globs) for globs in self.models)
 
     def allows_region(self, region: str) -> bool:
-        """Whether an engine in this region may be asked."""
+        """Tell if an engine in this region may be asked."""
         return not self.region or region == self.region
 
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """What came of asking guardrails about a request."""
+    """The result of asking guardrails about a request."""
 
     spent_s: float = 0.0
     bypassed: tuple[str, ...] = ()
     """Those that gave no verdict, and let pass what they do not judge."""
     by: str = ""
-    """Who replaced what it says; empty: nobody."""
+    """The guardrail that replaced what it says; empty: none."""
 
 
 EVERYTHING = Reach()
@@ -73,19 +73,19 @@ class Arrival:
     """Without its query: a query may carry a key."""
     tenant: str = "default"
     key_id: str | None = None
-    """The gateway's own key that it came with; None where clients have none."""
+    """The gateway's own key that it came with; None if clients have none."""
     anonymous: bool = False
     """No credential came with it: nothing is remembered of it, and nothing remembered is used for it."""
     key_name: str = ""
-    """What the operator calls the key; empty where clients have none. For books and labels."""
+    """The operator's name of the key; empty if clients have none. For books and labels."""
     tenant_name: str = ""
-    """What the operator calls the tenant; empty where it was derived from a credential."""
+    """The operator's name of the tenant; empty if it was derived from a credential."""
     api: str = ""
     """Which API it speaks: the first segments of its path below the prefix (`chat`, `responses`, `messages`, `completions`,
     `embeddings`, `images`, `audio`, `files`), `other` for what is not known, empty for the gateway's own pages."""
     reach: Reach = EVERYTHING
     trace: Trace | None = None
-    """Its place in a distributed trace; None where no telemetry is configured."""
+    """Its place in a distributed trace; None if no telemetry is configured."""
     partition: str = ""
     """`user` or `tenant` where its key or tenant says how memory is kept apart; empty: as the configuration has it."""
     user: str = ""
@@ -136,7 +136,7 @@ class Admitted(Arrival):
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """How the client steers this one request."""
+    """The client's instructions for this one request."""
 
     no_store: bool = False
     """Nothing of this request or its answer is kept: `Cache-Control: no-store`, or `store: false` in the body."""
@@ -157,7 +157,7 @@ class Controls:
 
     @property
     def steers(self) -> bool:
-        """Whether the client says how it is to be answered: then no remembered answer stands for it, nor its for others."""
+        """Tell if the client says how it is to be answered: then no remembered answer stands for it, nor its for others."""
         return self.engine is not None or self.max_examples is not None or self.preference is not None
 
 
@@ -179,17 +179,17 @@ class Asked:
     end_user: str = ""
     """The end user whose memory alone is read and written, as a digest; empty: what the tenant shares."""
     placement: Placement | None = None
-    """Where it stands among the requests that feed each other; None: it stands alone, and its client waits."""
+    """Its place among the requests that feed each other; None: it stands alone, and its client waits."""
     holder: str = ""
-    """The engine that holds what the request names; empty where none is known to."""
+    """The engine that holds what the request names; empty if none is known to."""
     not_at: frozenset[str] = frozenset()
     """Replicas that do not hold it."""
     user: str = ""
-    """The end user as the client names them; empty where it names none."""
+    """The end user as the client names them; empty if it names none."""
 
     @property
     def remembered_for(self) -> str:
-        """Whose exact answers are its own: the tenant's, or those of one end user of the tenant."""
+        """Return the owner of its exact answers: the tenant, or one end user of the tenant."""
         return in_memory_of(self.arrival.tenant, self.end_user)
 
 

@@ -1,4 +1,4 @@
-"""What a request has reserved of the limits of who sent it, and is settled by what it really used."""
+"""Settles what a request has reserved of its sender's limits by what it really used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Bill(Protocol):
     """One request's reservation. What is settled first counts. From any thread; never raises."""
 
     def settle(self, usd: float | None, usage: Usage | None) -> None:
-        """What it used; `usd` None: it has no price; `usage` None: no engine's answer was used."""
+        """Settle what it used; `usd` None: it has no price; `usage` None: no engine's answer was used."""
         ...
 
     def settle_unknown(self, *, began: bool) -> None:

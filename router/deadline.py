@@ -1,4 +1,4 @@
-"""How long a request waits for work on another thread: as long as an operator set, else a multiple of what it takes here.
+"""Limits how long a request waits for work on another thread: by a setting, else by a multiple of what it takes here.
 
 What it takes is measured on this machine, whenever nobody else waits for the same kind of work: the 95 % quantile of these
 times, followed by steps (Ma, Muthukrishnan and Sandler 2013, "Frugal Streaming for Estimating Quantiles", in proportion
@@ -29,7 +29,7 @@ _HELD_S = 0.005
 
 
 class Deadline:
-    """Of one kind of work; on one event loop."""
+    """The measured time of one kind of work; on one event loop."""
 
     def __init__(self) -> None:
         self._takes_s = 0.0
@@ -56,7 +56,7 @@ class Deadline:
     async def run(
         self, executor: Executor, call: Callable[P, T], set_s: float | None, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """What `call` gives on a thread of the executor; see `wait`. It is not begun any more once it is late."""
+        """Return what `call` gives on a thread of the executor; see `wait`. It is not begun any more once it is late."""
         work = executor.submit(call, *args, **kwargs)
         try:
             return await self.wait(work, set_s)
@@ -64,7 +64,7 @@ class Deadline:
             work.cancel()
 
     async def wait(self, work: Future[T], set_s: float | None) -> T:
-        """What `work` gives. Raises what it raises, and TimeoutError after `set_s` seconds, where None the measured ones.
+        """Return what `work` gives. Raises as it does, and TimeoutError after `set_s` seconds (None: the measured ones).
 
         Where the event loop itself was held up meanwhile, the work gets so much longer, once.
         """

@@ -13,7 +13,7 @@ from router.spans import masked
 
 _SYSTEM = ("system", "developer")
 _SAME_CHARACTERS = 16_384
-"""Of instructions whose scope is held in memory."""
+"""The characters of instructions whose scope is held in memory."""
 _EARLIER_CHARACTERS = 240
 """Characters of the conversation before the last turn that are kept: enough to say what "it" refers to."""
 
@@ -108,7 +108,7 @@ def user_scope(scope: str) -> str:
 
 
 def is_follow_up(messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the last user turn has turns before it: then its answer means little without them."""
+    """Tell if the last user turn has turns before it: then its answer means little without them."""
     turns = [m.get("role") for m in messages if m.get("role") not in _SYSTEM]
     return "user" in turns[1:]
 
@@ -128,12 +128,12 @@ def asked_under(instructions: str, question: str) -> dict[str, Any]:
 
 
 def is_plain_text(messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether every message is text only: no images, audio or files, and no tool calls."""
+    """Tell if every message is text only: no images, audio or files, and no tool calls."""
     return not in_tool_loop(messages) and only_text(messages)
 
 
 def only_text(messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether no message has images, audio or files in it."""
+    """Tell if no message has images, audio or files in it."""
     for message in messages:
         content = message.get("content")
         if isinstance(content, list) and any(
@@ -144,7 +144,7 @@ def only_text(messages: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def in_tool_loop(messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the conversation holds what a tool was asked or said: an error here is carried through all that follows."""
+    """Tell if the conversation holds what a tool was asked or said: an error here is carried through all that follows."""
     return any(
         message.get("role") in ("tool", "function")
         or message.get("tool_calls")
@@ -161,5 +161,5 @@ def scope_with_tools(chat: ChatRequest, scope: str) -> str:
 
 
 def carries_tools(chat: ChatRequest) -> bool:
-    """Whether the request offers tools to the model."""
+    """Tell if the request offers tools to the model."""
     return bool(chat.fields.get("tools") or chat.fields.get("functions"))

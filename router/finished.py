@@ -1,4 +1,4 @@
-"""What is known of a request: one record, noted on its way and complete at its end, for the log, the metrics, the recorder
+"""Records what is known of a request: noted on its way, complete at its end, for the log, the metrics, the recorder
 and the judge. Nobody on the event loop writes to it once it was handed over."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from router.plan import Attempt, Plan
 
 
 class Outcome(Enum):
-    """How a request ended."""
+    """The end of a request."""
 
     HIT = "hit"
     """Answered from memory; no engine was asked."""
@@ -35,21 +35,21 @@ class Outcome(Enum):
 
 
 class Ending(NamedTuple):
-    """How a request ended that raised something."""
+    """The end of a request that raised something."""
 
     outcome: Outcome
     status: int
-    """0 where nothing was sent because of it: the reader has left."""
+    """0 if nothing was sent because of it: the reader has left."""
     error: str
     engine: str | None = None
-    """Which engine failed; None where the error tells of none."""
+    """Which engine failed; None if the error tells of none."""
     told: str = ""
-    """What its client is told."""
+    """The message for its client."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Journey:
-    """What is known of any request. Times are seconds of time.perf_counter."""
+    """The facts of any request. Times are seconds of time.perf_counter."""
 
     arrival: Arrival = field(kw_only=False)
     admitted: Admitted = field(init=False, repr=False)
@@ -62,14 +62,14 @@ class Journey:
     """Below what of the server's root its path is (`/v2`); None: below its base URL, as most are."""
     outcome: Outcome = Outcome.FAILED
     status: int = 0
-    """Sent to the client; 0 where it left before there was one."""
+    """Sent to the client; 0 if it left before there was one."""
     engine: str = ""
-    """Which engine answered, or failed to; empty where none was asked."""
+    """Which engine answered, or failed to; empty if none was asked."""
     model: str = ""
     error: str = ""
     """In words of ours, or the code of a refusal: for logs."""
     told: str = ""
-    """What its client was told of its failure. May quote what was asked: not for logs and rows."""
+    """The message of its failure for its client. May quote what was asked: not for logs and rows."""
     policy: str = ""
     reason: str = ""
     """A short code: why this engine, or this remembered answer."""
@@ -80,11 +80,11 @@ class Journey:
     failed_over: Tried | None = None
     """The engine that was decided on, and why another one answered, or gave a part of the answer."""
     instead_of: Tried | None = None
-    """The engine that would have been decided on had it not been down then; None where that changed nothing."""
+    """The engine that would have been decided on had it not been down then; None if that changed nothing."""
     trail: tuple[Tried, ...] = ()
-    """Who was asked or could not be, in order."""
+    """The engines that were asked or could not be, in order."""
     asked_at: float = 0.0
-    """When an engine was first asked; 0 where none was."""
+    """When an engine was first asked; 0 if none was."""
     waited_s: float = 0.0
     """Spent waiting for the head of an engine's answer."""
     head_at: float = 0.0
@@ -95,19 +95,19 @@ class Journey:
     """The reader left after the last event of its stream had been sent: that is no abort."""
     ended_at: float = 0.0
     stored: bool = True
-    """Whether there may be a row of it: `Cache-Control: no-store` forbids it, and leaves the sums."""
+    """True if there may be a row of it: `Cache-Control: no-store` forbids it, and leaves the sums."""
     price: Price = UNPRICED
-    """Of the engine that answered, or that gave the end of the answer."""
+    """The price of the engine that answered, or that gave the end of the answer."""
     usage: Usage | None = None
-    """What an engine was paid for; None for a hit, and where nobody can say."""
+    """The tokens that an engine was paid for; None for a hit, and if nobody can say."""
     cost_usd: float | None = 0.0
-    """What all engines that had a part in it are paid; 0 for a hit and a refusal; None: unpriced, or nobody can say."""
+    """The pay of all engines that had a part in it; 0 for a hit and a refusal; None: unpriced, or nobody can say."""
     billed: bool = False
     """It is known what it used, as far as it ever will be."""
     guardrail: str = ""
     """Which guardrail blocked it or its answer, replaced its answer, or gave no verdict that it needed."""
     bill: Bill | None = None
-    """What it had reserved of the limits of who sent it."""
+    """The part of its sender's limits that it had reserved."""
 
     def stage(self, name: str, began: float) -> None:
         """Note that stage `name`, begun at `began`, has just ended."""
@@ -140,7 +140,7 @@ class Journey:
 
     @property
     def stood_in_for(self) -> Tried | None:
-        """Whose place the engine that answered took: its answer is neither offloaded nor saved."""
+        """Return the try whose place the engine that answered took: its answer is neither offloaded nor saved."""
         return self.failed_over or self.instead_of
 
     @property
@@ -150,7 +150,7 @@ class Journey:
 
     @property
     def first_chunk_s(self) -> float | None:
-        """Seconds until the first chunk of a stream; None where nothing was streamed."""
+        """Seconds until the first chunk of a stream; None if nothing was streamed."""
         return None if self.first_chunk_at is None else self.first_chunk_at - self.arrival.began
 
     @property
@@ -164,52 +164,52 @@ _NO_BODY = Body()
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Finished(Journey):
-    """What is known of a chat completion. What an answer says and costs is known once the recorder has read it."""
+    """The facts of a chat completion. What an answer says and costs is known once the recorder has read it."""
 
     asked: Asked
     plan: Plan | None = None
-    """What was decided; None for an answer from memory, and for a request that ended before."""
+    """The decision; None for an answer from memory, and for a request that ended before."""
     policy_version: str = ""
     probability: float = 1.0
     """With which this way of answering was chosen."""
     exact_key: bytes | None = None
-    """Where the answer may be kept for exact repeats; None where it may not."""
+    """The key under which the answer may be kept for exact repeats; None if it may not."""
     replay_forbidden: bool = False
     """The engine's answer says by `Cache-Control` that it is not for another request."""
     engine_head_at: float = 0.0
-    """When the head of an engine's answer came; 0 where none did."""
+    """When the head of an engine's answer came; 0 if none did."""
     hit: bytes | None = None
     """The remembered body that was sent; None for a fresh answer. Empty: another request's was sent as it came (`body`)."""
     attempt: Attempt | None = None
-    """What was asked of the engine that answered; None where none did."""
+    """The attempt at the engine that answered; None if none did."""
     came: ChatRequest | None = None
-    """The request before limits changed it; None where they did not."""
+    """The request before limits changed it; None if they did not."""
     engine_got: ChatRequest | None = None
-    """What the last engine was asked; None where none was."""
+    """The request to the last engine; None if none was asked."""
     carried_on_by: tuple[str, ...] = ()
     """Engines that carried the answer on, one after the other, where the one before broke off."""
     from_reference: bool = False
     """The model's reference engine gave all of the answer, without examples of ours."""
     remember: bool = True
-    """Whether the model's answers may become examples at all."""
+    """True if the model's answers may become examples at all."""
     broken_off: tuple[tuple[Price, int], ...] = ()
     """Engines that broke off before it: the price of each, and how many tokens of the answer it gave."""
     reference_price: Price | None = None
-    """Of the engine that would have answered without us."""
+    """The price of the engine that would have answered without us."""
     body: Body = _NO_BODY
-    """What was sent."""
+    """The bytes that were sent."""
     reuse: object | None = None
     """The request's part in reusing answers for similar questions; only gateway.reuse reads it."""
     reused_example: int | None = None
     """The example whose answer was given to this similar question."""
     assembled: Assembled | None = None
-    """The answer as one object; None where it cannot be read as one."""
+    """The answer as one object; None if it cannot be read as one."""
     example_tokens: int = 0
     """The part of the prompt's tokens that examples of ours, sent along, account for."""
     examples_usd: float = 0.0
     """The part of `cost_usd`, likewise."""
     reference_cost_usd: float | None = None
-    """What the model's reference engine would have charged; None where nobody can say."""
+    """The charge of the model's reference engine, had it answered; None if nobody can say."""
 
     def decided(self, policy: str, version: str = "", reason: str = "", probability: float = 1.0) -> None:
         """Note how the request is answered, and why."""
@@ -224,23 +224,25 @@ class Finished(Journey):
 
     @property
     def row_allowed(self) -> bool:
-        """Whether there may be a row of it. What a guardrail withheld is as if its client had forbidden to keep it, but has
-        a row."""
+        """Tell if there may be a row of it.
+
+        What a guardrail withheld is as if its client had forbidden to keep it, but has a row.
+        """
         return self.stored if self.guardrail else not self.asked.controls.no_store
 
     @property
     def complete(self) -> bool:
-        """Whether an engine's answer came to its end, and was no error."""
+        """Tell if an engine's answer came to its end, and was no error."""
         return self.outcome is Outcome.ANSWERED
 
     @property
     def by_student(self) -> bool:
-        """Whether a task's student answered, and no engine was asked."""
+        """Tell if a task's student answered, and no engine was asked."""
         return self.attempt is not None and self.attempt.prediction is not None and not self.carried_on_by
 
     @property
     def by_stand_in(self) -> bool:
-        """Whether another engine than the chosen one answered, or several tries at it gave a part of the answer each."""
+        """Tell if another engine than the chosen one answered, or several tries at it gave a part of the answer each."""
         return self.failed_over is not None or bool(self.carried_on_by)
 
     @property

@@ -12,7 +12,7 @@ _LONGEST = 200
 
 
 def is_wildcard(name: str) -> bool:
-    """Whether a configured name stands for several."""
+    """Tell if a configured name stands for several."""
     return "*" in name or "?" in name
 
 
@@ -22,7 +22,7 @@ def plain_names(names: Iterable[str]) -> list[str]:
 
 
 class ByModelName(Mapping[str, T]):
-    """What is configured by model name. Looking a name up finds wildcards, too; going through it gives what was configured.
+    """A mapping by model name. Looking a name up finds wildcards, too; going through it gives what was configured.
 
     Of several wildcards that fit, the one counts with the most characters that are no wildcards, then the first.
     """

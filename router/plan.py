@@ -33,13 +33,13 @@ class Ask:
     preference: float | None = None
     """The client's preference, 0 (cheapest) to 1 (best quality); None: that of the key or the model."""
     forced: bool = False
-    """Whether the client named the engine; then nothing is explored."""
+    """True if the client named the engine; then nothing is explored."""
     named_scope: str | None = None
     """The client's own name for its instructions."""
     end_user: str = ""
     """The end user whose examples alone may be used, as a digest; empty: those that the tenant shares."""
     anonymous: bool = False
-    """Whether no credential came with it: then nothing remembered is used."""
+    """True if no credential came with it: then nothing remembered is used."""
     task: str | None = None
     """The client's own name for the task that it belongs to."""
 
@@ -70,9 +70,9 @@ class Attempt:
     messages: Sequence[Mapping[str, Any]] | None = None
     examples: tuple[Candidate, ...] = ()
     prediction: Prediction | None = None
-    """What a student answers; only for the engine `student`."""
+    """The student's answer; only for the engine `student`."""
     call: RunCall | None = None
-    """What a workflow's run is to do; only for the engine `workflow`."""
+    """The call of a workflow's run; only for the engine `workflow`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Weighed:
     sure: float = 0.0
     """Expected quality, less what is not known of it (router.choosing.bandit.Estimate.surely)."""
     allowed: bool = True
-    """Whether it could be taken: its engine was healthy, and proven where a proof is asked for."""
+    """True if it could be taken: its engine was healthy, and proven if a proof is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +116,18 @@ class Choice:
     context: Mapping[str, float]
     """Features of the request, its examples and the preference, by name."""
     explored: bool
-    """Whether another action than the best was drawn, to learn from it."""
+    """True if another action than the best was drawn, to learn from it."""
     floored: bool = False
-    """Whether the quality floor moved the request to the reference."""
+    """True if the quality floor moved the request to the reference."""
     picked: int = -1
-    """Index of the action that the rule picked, before exploration and the quality floor; -1 where a bandit decided."""
+    """Index of the action that the rule picked, before exploration and the quality floor; -1 if a bandit decided."""
     instead_of: str = ""
-    """The engine that the same draw would have given had it not been down; empty where nothing else was drawn for that."""
+    """The engine that the same draw would have given had it not been down; empty if nothing else was drawn for that."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExampleSelection:
-    """How examples were selected: logged with the decision, so that their helpfulness can be learnt."""
+    """The selection of examples: logged with the decision, so that their helpfulness can be learnt."""
 
     scorer: str
     """Version of the scorer; "prior" before any training, "" when it was bypassed."""
@@ -183,15 +183,15 @@ class Plan:
     helped: ExampleSelection | None = None
     """None for a policy that scores no examples."""
     proof: Proof | None = None
-    """What is proven of the smaller engines here; None where no proof is asked for."""
+    """The proof of the smaller engines here; None if no proof is asked for."""
     shadow: tuple[Attempt, ...] = ()
-    """How smaller engines would be asked, without and with examples: what a comparison in the background asks."""
+    """The ways in which a comparison in the background asks smaller engines, without and with examples."""
     found: Attempt | None = None
     """A smaller engine with the examples found, drawn for a comparison or not: what people say of the answer tells of it."""
     posed: Posed | None = None
-    """The task that the request belongs to, and its input; None where it belongs to none."""
+    """The task that the request belongs to, and its input; None if it belongs to none."""
     prediction: Prediction | None = None
-    """What the task's student makes of it, whoever answers; None where there is no student, or it may not tell."""
+    """The prediction of the task's student, whoever answers; None if there is no student, or it may not tell."""
     checked: int = 0
     """Why what the teacher says is a fair comparison with the student (store.records.TaskAnswer.checked)."""
     settings: Mapping[str, float] = field(default_factory=dict)

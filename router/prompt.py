@@ -52,7 +52,7 @@ def prompt_tokens(chat: ChatRequest) -> int:
 
 
 def most_answer_tokens(chat: ChatRequest) -> int | None:
-    """The longest answer that the client allows; None where it does not say."""
+    """The longest answer that the client allows; None if it does not say."""
     bound = chat.fields.get("max_completion_tokens") or chat.fields.get("max_tokens")
     return bound if isinstance(bound, int) and bound > 0 else None
 

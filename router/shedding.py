@@ -16,7 +16,7 @@ ORDER: tuple[Work, ...] = ("shadow", "checks", "texts", "examples", "details")
 """Comparisons for a proof, comparisons of what is proven, texts of requests with all that is kept beside them, new examples,
 and what is kept of hits and failures for people to read."""
 STILL_COMPARED = 0.1
-"""Of the comparisons that would be made: a proof goes on, and an engine that turns bad is noticed. Where no outcome came of
+"""The share of the comparisons that is still made: a proof goes on, and a bad engine is noticed. If no outcome came of
 any, what is proven would count as unwatched, and its requests go to the reference."""
 _EXTRA = 2
 """So many kinds ask engines beside the clients: they stop when a core is nearly used up, before anything is late."""
@@ -30,25 +30,25 @@ _GIVE_BACK_S, _LONGEST_S = 2.0, 32.0
 
 
 class Loaded(Protocol):
-    """What does work that may be shed asks it."""
+    """The questions that work which may be shed asks."""
 
     def sheds(self, work: Work) -> bool:
-        """Whether one piece of it is left out; then it is counted."""
+        """Tell if one piece of it is left out; then it is counted."""
         ...
 
     def holds(self, work: Work) -> bool:
-        """Whether it is left out now."""
+        """Tell if it is left out now."""
         ...
 
 
 class Shedding:
-    """Of one worker. `look` is called from one thread; the rest from any."""
+    """The state of one worker. `look` is called from one thread; the rest from any."""
 
     def __init__(self) -> None:
         self.level = 0
-        """How many kinds of ORDER are left out now, the first ones."""
+        """The number of kinds of ORDER that are left out now, the first ones."""
         self.shed: dict[Work, int] = dict.fromkeys(ORDER, 0)
-        """How many pieces were left out."""
+        """The number of pieces that were left out."""
         self._was_high = False
         self._calm_since_s: float | None = None
         self._calm_for_s = _GIVE_BACK_S
@@ -96,4 +96,4 @@ class Shedding:
 
 
 NEVER = Shedding()
-"""Of who has no worker's load."""
+"""The load of whoever has no worker."""

@@ -27,6 +27,6 @@ _DIGIT = re.compile(r"\d")
 
 
 def masked(text: str) -> str:
-    """The text with every such span replaced; the text itself where there is none."""
+    """The text with every such span replaced; the text itself if there is none."""
     # All of them hold a digit, as few lines of a prompt do.
     return "\n".join(VARYING.sub("\0", line) if _DIGIT.search(line) else line for line in text.split("\n"))

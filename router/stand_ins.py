@@ -1,4 +1,4 @@
-"""Who answers in place of an engine that was to answer, and for which of its failures. Pure.
+"""Chooses who answers in place of an engine that was to answer, and for which of its failures. Pure.
 
 An engine that may answer by itself stands in for everything: slowness, an outage, an answer that breaks off. One that needs
 proof and has none stands in for an outage at most. Refuses to know how failures look (engines.candidates).

@@ -37,19 +37,19 @@ from store.answers.semantic_entries import SemanticEntries
 from store.answers.semantic_observations import SemanticObservations
 from store.blobs import Blobs, RowBlobs
 from store.changes import Followers
-from store.database import Database
+from store.database import Connection, Database
+from store.decisions.all_sums import SUMS
 from store.decisions.choices import Choices
+from store.decisions.costs import Spending
 from store.decisions.details import Details
 from store.decisions.exported import RequestPages
-from store.decisions.kept_costs import KeptCosts
 from store.decisions.outcomes import Outcomes
 from store.decisions.quality_rollups import QualityRollups
 from store.decisions.requests import RequestLog
 from store.decisions.resolve import Resolve
-from store.decisions.rollups import DELETED, RequestRollups
+from store.decisions.rollups import RequestRollups
 from store.decisions.search import RequestSearch
 from store.decisions.sessions import Sessions
-from store.decisions.spending import Spending
 from store.decisions.stamps import clamp_stamps
 from store.decisions.texts import RequestTextLog
 from store.decisions.usage import UsageBooks
@@ -84,6 +84,7 @@ from store.people.tenants import TenantStore
 from store.people.tokens import AdminTokens
 from store.reading import Reads
 from store.sqlite.database import Database as SqliteDatabase
+from store.sums import DELETED
 from store.tasks.answers import TaskAnswers
 from store.tasks.tasks import KnownTasks
 from store.workflows.runs import WorkflowRuns
@@ -147,12 +148,18 @@ class Decisions:
         self.spending = Spending(db)
         self.usage = UsageBooks(db)
         """What was used and paid, by hour, tenant, key, end user, model and engine."""
-        self.kept_costs = KeptCosts(db)
-        """What was paid about rows that are deleted by now."""
 
     def clamp_stamps(self, now_s: float) -> Future[int]:
         """Stamp what a clock that was ahead has stamped with `now_s`; gives how many rows: call again while it gives any."""
         return self._db.write(partial(clamp_stamps, now_s=now_s))
+
+    def trim_sums(self, now_s: float) -> Future[int]:
+        """Drop sums that are older than their span is kept; gives how many rows."""
+
+        def trim(connection: Connection) -> int:
+            return sum(sums.trim(connection, now_s) for sums in SUMS)
+
+        return self._db.write(trim)
 
     def rollups(self, models: Iterable[str] = ()) -> RequestRollups:
         """Sums over requests by minute, hour and day. Models that are not named share one row."""
@@ -430,7 +437,6 @@ class Store:
         with self._db.joined():
             answers = self.answers.exact.forget(tenant=tenant)
             examples = self.examples.remove_tenant(tenant)
-            requests = self.decisions.requests.forget_tenant(tenant)
             self.examples.imports.forget_tenant(tenant)
             self.decisions.texts.forget_tenant(tenant)
             self.jobs.operator_asks.forget_tenant(tenant)
@@ -451,8 +457,8 @@ class Store:
             self.answers.entries.forget_tenant(tenant)
             self.answers.observations.forget_tenant(tenant)
             self.answers.responses.forget_tenant(tenant)
-            done = self.decisions.kept_costs.forget_tenant(tenant)
-        done.result(timeout_s)
+            requests = self.decisions.requests.forget_tenant(tenant)
+        requests.result(timeout_s)
         if versions is not None:
             self.artifacts.forget_files(tenant)
         if self.indexes is not None and self.follower is not None:

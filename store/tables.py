@@ -25,7 +25,7 @@ class Kept(NamedTuple):
 _ROWS, _TEXTS, _EXAMPLES = "retention.rows_days", "retention.texts_days", "retention.examples_days"
 _BY_NAME = "its latest row of each name stays"
 _ROOM = "the oldest go when it is full"
-_SUMS = "sums of a span end with the spans that pages show"
+_SUMS = "store.sums: each span has its time"
 _WITH_TENANT = "with its tenant"
 _WITH_INSTALLATION = "one row for each thing of the installation"
 
@@ -47,13 +47,10 @@ TABLES: dict[str, Kept] = {
     "allowances": Kept("ends_s"),
     # requests and what was decided
     "choices": Kept(_ROWS, ("tenant", "contributor")),
+    "cost_sums": Kept(_SUMS, ("tenant",), outlives=True),
     "feedback": Kept(_ROWS, ("tenant", "contributor")),
-    "kept_costs": Kept("kept as long as usage", ("tenant",), outlives=True),
-    "key_rollups": Kept(_SUMS, ("tenant", "key_id")),
-    "latency_rollups": Kept(_SUMS),
     "outcomes": Kept(_ROWS, ("tenant",)),
     "owned_ids": Kept(_ROWS, ("tenant", "end_user", "key_id")),
-    "quality_progress": Kept(_WITH_INSTALLATION),
     "quality_rollups": Kept(_SUMS, ("tenant", "key_id")),
     "request_rollups": Kept(_SUMS, ("tenant",), outlives=True),
     "request_texts": Kept(_TEXTS, ("tenant", "contributor")),
@@ -61,11 +58,9 @@ TABLES: dict[str, Kept] = {
     "requests": Kept(_ROWS, ("tenant", "end_user", "key_id")),
     "review_shares": Kept(_BY_NAME),
     "reviews": Kept(_ROWS, ("tenant",)),
-    "rollup_progress": Kept(_WITH_INSTALLATION),
-    "spending": Kept(_SUMS, ("tenant",), outlives=True),
-    "stage_rollups": Kept(_SUMS),
-    "usage_hours": Kept("kept as long as usage", ("tenant", "key_id"), outlives=True),
-    "usage_users": Kept("kept as long as usage", ("tenant", "end_user", "key_id")),
+    "sums_progress": Kept(_WITH_INSTALLATION),
+    "time_sums": Kept(_SUMS),
+    "usage_sums": Kept(_SUMS, ("tenant", "end_user", "key_id"), outlives=True),
     # answers
     "exact_answer_examples": Kept("with exact_answers"),
     "exact_answers": Kept("their time is over, or " + _ROOM, ("tenant", "contributor")),
@@ -111,7 +106,6 @@ TABLES: dict[str, Kept] = {
     "operator_asks": Kept(_BY_NAME, ("tenant",)),
     "replay_asks": Kept("with replay_runs", ("tenant",)),
     "replay_runs": Kept(_ROWS, ("tenant",)),
-    "replay_side_costs": Kept("with replay_runs", ("tenant",)),
     "replay_steps": Kept("with replay_runs", ("tenant",)),
     "webhook_messages": Kept("they are posted, or too old to be"),
     "webhook_states": Kept("too old to matter"),

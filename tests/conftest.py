@@ -6,8 +6,12 @@ from hypothesis import HealthCheck, settings
 
 from gateway.log import configure
 from router.embedding.model import users_models
+from store import writing
 
 configure()
+
+# Tests wait for what they write, row by row: the writer need not wait for more of it each time.
+writing._GATHER_S = 0.001
 
 # Every gateway that a test starts finds the embedding model here, built once instead of for each data folder.
 users_models().mkdir(parents=True, exist_ok=True)
@@ -19,4 +23,4 @@ settings.register_profile("searching", unhurried)
 settings.register_profile("steady", unhurried, derandomize=True, database=None)
 settings.load_profile("steady")
 
-pytest_plugins = ["tests.postgres_fixtures", "tests.tls_fixtures"]
+pytest_plugins = ["tests.postgres_fixtures", "tests.tls_fixtures", "tests.worlds"]

@@ -49,7 +49,7 @@ def finished(
         controls or Controls(),
         contributor=behind.contributor,
         end_user=behind.end_user,
-        user=END_USERS.user({}, chat.fields),
+        user=END_USERS.sources.user({}, chat.fields),
     )
     sent = body if isinstance(body, Body) else whole(body) if body else Body(content_type="application/json")
     wanted = {"outcome": Outcome.ANSWERED, "status": 200, "model": chat.model, "body": sent} | changes

@@ -7,12 +7,12 @@ import re
 import subprocess
 import textwrap
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import click
-import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -25,24 +25,25 @@ FIELDS = ("understudy.decision_id", "understudy.inputs")
 LEVELS = ("debug", "info", "warning", "error")
 
 
-def named(page: Path) -> str:
-    return str(page.relative_to(ROOT))
-
-
 def describes_the_code(page: Path) -> bool:
     """Decisions and the changelog tell of what was, and a page whose code was removed says so."""
     told = page.name == "CHANGELOG.md" or page.parent.name == "decisions"
     return not told and "**The code was removed**" not in page.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_every_relative_link_resolves(page: Path) -> None:
+@cache
+def descriptions() -> tuple[Path, ...]:
+    return tuple(page for page in PAGES if describes_the_code(page))
+
+
+def test_every_relative_link_resolves() -> None:
     broken = []
-    for target in links(page):
-        file, _, anchor = target.partition("#")
-        found = (page.parent / file).resolve() if file else page
-        if not found.exists() or (anchor and anchor not in anchors(found)):
-            broken.append(target)
+    for page in PAGES:
+        for target in links(page):
+            file, _, anchor = target.partition("#")
+            found = (page.parent / file).resolve() if file else page
+            if not found.exists() or (anchor and anchor not in anchors(found)):
+                broken.append((page.name, target))
     assert not broken
 
 
@@ -64,15 +65,14 @@ def test_the_code_names_pages_that_exist() -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if describes_the_code(page)], ids=named)
-def test_every_path_that_is_named_exists(page: Path) -> None:
+def test_every_path_that_is_named_exists() -> None:
     """Whole paths from the repository's root; a folder's ends with a slash."""
-    assert not {name for name in paths_named(page) if not (ROOT / name).exists()}
+    named = {(page.name, name) for page in descriptions() for name in paths_named(page)}
+    assert not {one for one in named if not (ROOT / one[1]).exists()}
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if describes_the_code(page)], ids=named)
-def test_every_module_and_every_chore_that_is_named_exists(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
+def test_every_module_and_every_chore_that_is_named_exists() -> None:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in descriptions())
     chores = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     unknown = {f"make {name}" for name in re.findall(r"(?:^ {4}|`)make ([a-z-]+)", text, re.MULTILINE)} - {
         f"make {name}" for name in chores
@@ -92,17 +92,16 @@ def test_every_step_of_the_walks_names_a_function_that_exists() -> None:
     assert not [step for step in steps if not defines(ROOT / step[0], step[1])]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if describes_the_code(page)], ids=named)
-def test_every_setting_that_is_named_exists(page: Path) -> None:
+def test_every_setting_that_is_named_exists() -> None:
     settings = settings_and_groups()
-    shown = {key for block in yaml_blocks(page) for key in dotted(block) if not known(key, settings)}
-    assert not shown
-    named = re.findall(r"`((?:models|engines)\.NAME(?:\.[a-z_]+)+)", page.read_text(encoding="utf-8"))
-    assert not [name for name in named if not known(name.replace("NAME", "any"), settings)]
+    for page in descriptions():
+        shown = {key for block in yaml_blocks(page) for key in dotted(block)}
+        named = re.findall(r"`((?:models|engines)\.NAME(?:\.[a-z_]+)+)", page.read_text(encoding="utf-8"))
+        shown |= {name.replace("NAME", "any") for name in named}
+        assert not {key for key in shown if not known(key, settings)}, page
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if describes_the_code(page)], ids=named)
-def test_every_configuration_that_is_shown_is_valid(page: Path) -> None:
+def test_every_configuration_that_is_shown_is_valid() -> None:
     """As it stands, or, where it is a piece, beside the engines that the pages speak of."""
     from understudy.settings.file import parse_config, resolve
 
@@ -114,7 +113,7 @@ def test_every_configuration_that_is_shown_is_valid(page: Path) -> None:
         "memory": {"data_dir": "./data"},
         "judging": {"engine": "judge", "share_offloaded": 0.1},
     }
-    for block in yaml_blocks(page):
+    for page, block in shown():
         settings = resolve(block, EVERYTHING_EXPORTED)
         if not ("upstream" in block or {"engines", "models"} <= set(block)):
             of_page = {
@@ -124,7 +123,23 @@ def test_every_configuration_that_is_shown_is_valid(page: Path) -> None:
                 if "model_dir" not in each
             }
             settings = beside | settings | {"engines": engines | of_page}
-        parse_config(settings)
+        with noting(page):
+            parse_config(settings)
+
+
+def shown() -> list[tuple[Path, dict[str, Any]]]:
+    """Every piece of a configuration with its page."""
+    return [(page, block) for page in descriptions() for block in yaml_blocks(page)]
+
+
+@contextmanager
+def noting(page: Path) -> Iterator[None]:
+    """Name the page where something on it fails."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(str(page))
+        raise
 
 
 class _Exported(dict[str, str]):
@@ -139,12 +154,16 @@ EVERYTHING_EXPORTED = _Exported(
 )
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if describes_the_code(page)], ids=named)
-def test_every_workflow_that_is_shown_can_be_carried_out(page: Path) -> None:
+def test_every_workflow_that_is_shown_can_be_carried_out() -> None:
+    for page in descriptions():
+        with noting(page):
+            can_be_carried_out(list(yaml_blocks(page)))
+
+
+def can_be_carried_out(blocks: list[dict[str, Any]]) -> None:
     from understudy.settings.config import Config
     from understudy.settings.workflows import WorkflowsSettings
 
-    blocks = list(yaml_blocks(page))
     shown = [WorkflowsSettings.model_validate(block["workflows"]) for block in blocks if "workflows" in block]
     components = {name: each for block in blocks for name, each in block.get("components", {}).items()}
     definitions = {name: each for settings in shown for name, each in settings.definitions.items()}
@@ -178,9 +197,9 @@ def test_the_reference_has_every_command_with_its_options_and_no_others() -> Non
     assert not wrong
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if describes_the_code(page)], ids=named)
-def test_every_command_that_is_shown_can_be_given(page: Path) -> None:
-    assert not {line for line in commands_shown(page) if not is_known(line.split())}
+def test_every_command_that_is_shown_can_be_given() -> None:
+    shown = {(page.name, line) for page in descriptions() for line in commands_shown(page)}
+    assert not {one for one in shown if not is_known(one[1].split())}
 
 
 def test_every_header_is_in_the_reference() -> None:
@@ -257,12 +276,12 @@ def tracked() -> tuple[Path, ...]:
 
 
 @cache
-def trees() -> tuple[ast.Module, ...]:
-    """Every module of the packages that serve, whatever they are called."""
+def served() -> tuple[str, ...]:
+    """The text of every module of the packages that serve, whatever they are called."""
     packages = [path.parent for path in ROOT.glob("*/__init__.py") if path.parent.name not in NOT_SERVED]
-    files = [file for package in packages for file in package.rglob("*.py")]
-    assert files
-    return tuple(ast.parse(file.read_text(encoding="utf-8")) for file in files)
+    texts = tuple(file.read_text(encoding="utf-8") for each in packages for file in each.rglob("*.py"))
+    assert texts
+    return texts
 
 
 def defines(file: Path, dotted_name: str) -> bool:
@@ -302,9 +321,11 @@ def is_a_setting(name: str) -> bool:
     return known(name.replace(".NAME.", ".any."), settings_and_groups())
 
 
-def nodes() -> Iterator[ast.AST]:
-    for tree in trees():
-        yield from ast.walk(tree)
+def nodes(word: str) -> Iterator[ast.AST]:
+    """Walk the modules with a word in them, one after the other: holding all trees takes longer than parsing."""
+    for text in served():
+        if word in text:
+            yield from ast.walk(ast.parse(text))
 
 
 def text_of(node: ast.expr | None) -> str | None:
@@ -322,7 +343,7 @@ def is_headers(node: ast.expr) -> bool:
 def headers() -> set[str]:
     """Names that are read from, or written to, something called headers; and ours, wherever they stand."""
     found: list[str | None] = []
-    for node in nodes():
+    for node in nodes("header"):
         match node:
             case ast.Call(func=ast.Attribute(value=owner), args=[first, *_]) if is_headers(owner):
                 found.append(text_of(first))
@@ -347,7 +368,7 @@ def headers() -> set[str]:
 def declared_series() -> list[tuple[str, list[str]]]:
     """(name, labels) of every metric: calls with a name of ours and a description."""
     found = []
-    for node in nodes():
+    for node in nodes("understudy_"):
         match node:
             case ast.Call(args=[ast.Constant(value=str(name)), ast.Constant() | ast.JoinedStr(), *rest]) if (
                 re.fullmatch(r"understudy_[a-z_]+", name)
@@ -365,7 +386,7 @@ def series(name: str, rows: dict[str, str]) -> str | None:
 def logged_events() -> set[str]:
     """Names of events: what follows the level in a call that logs."""
     found = set()
-    for node in nodes():
+    for node in nodes("log"):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="log"), attr=level), args=[event, *_]) if (
                 level in LEVELS

@@ -11,9 +11,8 @@ from typing import Protocol
 
 import structlog
 
-from learning.bank.answer_embedding import AnswerEmbedder
+from learning.bank.background_embedding import AnswerEmbedder, QuestionEmbedder
 from learning.bank.example_store import ExampleStore
-from learning.bank.reembedding import Reembedder
 from learning.bank.template_follower import TemplateFollower
 from router.deadline import Deadline
 from router.embedding.embedder import Embedder
@@ -55,6 +54,8 @@ class Memory:
     """Of what is decided after the embedding, in all policies."""
     closing: contextlib.ExitStack
     """What works in the background, and what stands open: ended in the reverse order of its beginning."""
+    housekeeper: Housekeeper
+    """Does regular work that may take seconds."""
     exact: ExactCache | None
     requests: RequestLog | None
 
@@ -110,9 +111,7 @@ class Memory:
                 follower = TemplateFollower(store.examples, embedder, templates)
                 store.followers.add(follower)
                 closing.callback(follower.stop)
-                for worker in _embedding(
-                    store, embedder, scores and settings.advanced.answer_vectors, chores
-                ):
+                for worker in _embedding(store, embedder, scores, chores):
                     worker.start()
                     closing.callback(worker.stop)
             housekeeper = _housekeeper(store, settings, retention, chores)
@@ -124,6 +123,7 @@ class Memory:
                 templates,
                 Deadline(),
                 closing.pop_all(),
+                housekeeper,
                 store.answers.exact if settings.exact.enabled else None,
                 store.decisions.requests if settings.log_requests else None,
             )
@@ -177,7 +177,8 @@ class _Worker(Protocol):
 def _embedding(store: Store, embedder: Embedder, answers: bool, chores: bool) -> Iterator[_Worker]:
     """What embeds in the background; `answers`: answers, too."""
     if chores:
-        yield Reembedder(store.examples, embedder, store.jobs.claims, _alone_on_a_machine(store, "reembed"))
+        lease = _alone_on_a_machine(store, "reembed")
+        yield QuestionEmbedder(store.examples, embedder, store.jobs.claims, lease)
     if chores and answers:
         lease = _alone_on_a_machine(store, "answers")
         yield AnswerEmbedder(store.examples.answer_vectors, embedder, store.jobs.claims, lease)
@@ -220,8 +221,7 @@ def _chores(store: Store, settings: MemorySettings, retention: RetentionSettings
         Chore("trim_allowances", 600, lambda: store.allowances.trim(time.time())),
         Chore("clamp_stamps", 3600, lambda: _clamp_stamps(store)),
         Chore("trim_answers", 60, lambda: store.answers.exact.trim(time.time())),
-        Chore("trim_usage", 3600, lambda: store.decisions.usage.trim(time.time())),
-        Chore("trim_kept_costs", 3600, lambda: store.decisions.kept_costs.trim(time.time())),
+        Chore("trim_sums", 3600, lambda: store.decisions.trim_sums(time.time())),
         Chore("trim_webhooks", 3600, lambda: store.jobs.webhooks.trim(time.time())),
         Chore("trim_tasks", 3600, lambda: _trim_tasks(store, time.time() - kept_s)),
         Chore("expire_values", 10, lambda: _expire_values(store)),

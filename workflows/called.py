@@ -20,9 +20,9 @@ class CallLimits:
     """Bounds on the inputs of one call; the settings `workflows.*`."""
 
     max_items: int
-    """Of one list."""
+    """The items of one list."""
     max_documents_bytes: int
-    """Of all inputs together, in UTF-8."""
+    """The bytes of all inputs together, in UTF-8."""
 
 
 def read_inputs(
@@ -74,7 +74,7 @@ def _messages(chat: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _value(spec: InputSpec, value: object, param: str) -> Value:
-    """What a client gave by name, in the form that its kind has."""
+    """Read what a client gave by name, in the form that its kind has."""
     if spec.kind == "json":
         try:
             return _text_only(from_json(value), param)
@@ -126,7 +126,7 @@ def _of_messages(spec: InputSpec, messages: list[Mapping[str, Any]]) -> str | No
 
 
 def _text_of(message: Mapping[str, Any], index: int) -> str:
-    """A message's text. Raises WorkflowError where it holds anything else, which would be lost."""
+    """A message's text. Raises WorkflowError if it holds anything else, which would be lost."""
     content = message.get("content")
     if isinstance(content, list):
         for part in content:

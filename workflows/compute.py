@@ -1,4 +1,4 @@
-"""What steps need no engine for: cutting texts, tests, joining lists, gathering pieces. Pure: the same at any time."""
+"""Computes steps that need no engine: cutting texts, tests, joining lists, gathering pieces. Pure: the same at any time."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from workflows.transform import TransformFailed, Value, apply, as_text, bounded,
 from workflows.values import Held, Opaque, Vectors
 
 Offsets = Callable[[str], list[tuple[int, int]]]
-"""Where each token of a text begins and ends, in characters."""
+"""Returns the beginning and the end of each token of a text, in characters."""
 COMPUTED = ("split", "when", "first_of", "merge", "transform", "gather")
 """Primitives that `computed` carries out."""
 _RANKS_AHEAD = 60
-"""Of reciprocal rank fusion: Cormack, Clarke and Büttcher, SIGIR 2009."""
+"""The constant of reciprocal rank fusion: Cormack, Clarke and Büttcher, SIGIR 2009."""
 
 
 def computed(
     step: Step, held: Mapping[str, Held], offsets: Offsets, max_value_bytes: int
 ) -> Mapping[VariableId, Held | TransformFailed]:
-    """What a step of COMPUTED makes of its inputs (Progress.held): the `outcome` of Progress.answered.
+    """Compute a step of COMPUTED from its inputs (Progress.held): the `outcome` of Progress.answered.
 
     `offsets` is asked for `split` alone. A gather with `how: index` gives back the index of its pieces; where it has none
     (an empty list), who carries it out makes an empty index: `needs_index`. May take long for many long texts: off the loop.
@@ -42,7 +42,7 @@ def computed(
 
 
 def needs_index(step: Step) -> bool:
-    """Whether it gathers an index without pieces: make an empty one instead of asking `computed`."""
+    """Tell if it gathers an index without pieces: make an empty one instead of asking `computed`."""
     return step.what.get("how") == "index" and not _names(step, ".ingest[")
 
 
@@ -54,7 +54,7 @@ def texts(step: Step, held: Mapping[str, Held]) -> list[str]:
 
 
 def vectors(step: Step, held: Mapping[str, Held]) -> Vectors:
-    """What an `ingest` takes in, or a `search` in an index looks for."""
+    """Return the vectors that an `ingest` takes in, or that a `search` in an index looks for."""
     opaque = held[step.what["vectors"]]
     assert isinstance(opaque, Opaque)
     found = opaque.held

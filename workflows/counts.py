@@ -1,4 +1,4 @@
-"""How long lists will be, as far as a definition tells before a run: for drawings and for depths, never for a run itself."""
+"""Guesses how long lists will be, as far as a definition tells before a run: for drawings and depths, never for a run."""
 
 from __future__ import annotations
 

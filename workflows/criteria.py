@@ -1,4 +1,4 @@
-"""What a client wants of a variable."""
+"""Names the ways in which a client can want a variable."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from workflows.transform import Value
 __all__ = ["DefinitionError", "Does", "Fault", "World", "read_definition", "valid_workflow"]
 
 MAX_SOURCE_BYTES = 256 * 1024
-"""Of a definition as JSON."""
+"""The bytes of a definition as JSON."""
 _MOST_NESTED = 64
 """Arrays and objects within one another."""
 _FIELDS = ("description", "inputs", "model", "steps", "chain", "output", "passes")
@@ -33,7 +33,7 @@ _WORKFLOW = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}")
 
 
 def valid_workflow(name: object) -> bool:
-    """Whether it may name a workflow: 1 to 64 of `[A-Za-z0-9_.:-]`, as it stands in `model` and in a URL."""
+    """Tell if it may name a workflow: 1 to 64 of `[A-Za-z0-9_.:-]`, as it stands in `model` and in a URL."""
     return isinstance(name, str) and _WORKFLOW.fullmatch(name) is not None
 
 
@@ -94,7 +94,7 @@ def _source(value: object, faults: Faults) -> Mapping[str, Any]:
 
 
 def _nested(value: object) -> int:
-    """How many arrays and objects stand within one another, counted up to one more than are allowed."""
+    """Count the arrays and objects that stand within one another, up to one more than are allowed."""
     levels, within = 0, [value]
     while within and levels <= _MOST_NESTED:
         within = [
@@ -121,7 +121,7 @@ def _inputs(value: object, faults: Faults) -> dict[str, InputSpec]:
 
 
 def _free_name(name: str, faults: Faults) -> bool:
-    """Whether an input may be called so."""
+    """Tell if an input may be called so; a fault if not."""
     if not is_name(name):
         faults.add("", "inputs", "is no name for an input", NAME_REMEDY, value=name)
     elif name in PLACES:
@@ -286,7 +286,7 @@ def _check_whole(
         faults.add("", "output", problem, "name a step that yields a text or a list", value=output)
     if depth > world.max_depth:
         problem = f"{depth} steps wait for one another"
-        faults.add("", "steps", problem, f"write {world.max_depth} at most (workflows.max_depth)")
+        faults.add("", "steps", problem, f"write {world.max_depth} at most")
 
 
 def _version(source: Mapping[str, Any]) -> str:

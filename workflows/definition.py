@@ -53,15 +53,15 @@ class InputSpec:
     kind: InputKind
     required: bool = True
     default: Value | None = None
-    """Its value where a call does not give one; None where it is required."""
+    """Its value where a call does not give one; None if it is required."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnError:
-    """What becomes of a chat whose engine fails, or whose answer cannot be read."""
+    """The rules for a chat whose engine fails, or whose answer cannot be read."""
 
     retry: int = 0
-    """How often it is asked again; an answer that could not be read is followed by why."""
+    """The number of times it is asked again; an answer that could not be read is followed by why."""
     default: Value | None = None
     """Taken for its value then."""
     skip: bool = False
@@ -70,7 +70,7 @@ class OnError:
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """How a chat's answer becomes a list."""
+    """The way in which a chat's answer becomes a list."""
 
     how: Literal["json", "lines", "regex"]
     pattern: str = ""
@@ -96,7 +96,7 @@ class StepSpec:
     messages: tuple[Mapping[str, Any], ...] = ()
     """Templates, of `chat`, `fold`, and a `map` of chats (a map without messages calls the tool `component`)."""
     first: tuple[Mapping[str, Any], ...] = ()
-    """Of `fold`: the templates for its first item, where they differ."""
+    """The templates for the first item of a `fold`, if they differ."""
     reads: tuple[str, ...] = ()
     """All further names it reads, each once: in templates, `by`, `in`, `args`; without `item` and `so_far`."""
     after: tuple[str, ...] = ()
@@ -106,40 +106,40 @@ class StepSpec:
     params: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the chat body: sampling, `response_format`."""
     component: str = ""
-    """Who embeds, reranks or is called. Of a `search` in an index: the embedder of its queries, the index's own."""
+    """The component that embeds, reranks or is called. For a `search` in an index: the index's own embedder."""
     index: str = ""
-    """Of `search`: `step:NAME` (an `ingest`), `collection:NAME` or `component:NAME` (a search component)."""
+    """For `search`: `step:NAME` (an `ingest`), `collection:NAME` or `component:NAME` (a search component)."""
     collection: str = ""
-    """Of `ingest`: the tenant's collection that keeps it; empty for an index of the run."""
+    """For `ingest`: the tenant's collection that keeps it; empty for an index of the run."""
     by: str = ""
-    """Of `rerank`: the name of the text that it scores by."""
+    """For `rerank`: the name of the text that it scores by."""
     k: int = 0
-    """Of `search` (per query), `rerank` and `merge` with `top`: the most it yields. 0 for a `merge`: all."""
+    """For `search` (per query), `rerank` and `merge` with `top`: the most it yields. 0 for a `merge`: all."""
     tokens: int = 0
     overlap: int = 0
-    """Of `split`, both in tokens of the embedder `component`."""
+    """For `split`, both in tokens of the embedder `component`."""
     splits: Splits | None = None
     items: int | None = None
-    """Of a `chat` with `splits`: the number expected, for drawing and depth only."""
+    """For a `chat` with `splits`: the number expected, for drawing and depth only."""
     transforms: tuple[Transform, ...] = ()
     test: tuple[str, str | float] = ("", "")
-    """Of `when`, and of a `loop`, which ends when it holds: (`equals`, `matches`, `contains` or `above`; its argument)."""
+    """For `when`, and a `loop`, which ends when it holds: (`equals`, `matches`, `contains` or `above`; its argument)."""
     how: str = ""
-    """Of `merge`: `concat` or `top`."""
+    """For `merge`: `concat` or `top`."""
     args: Mapping[str, Any] = field(default_factory=dict)
-    """Of a tool: JSON whose texts are templates. A text that is one reference and nothing else, to a list, is a list."""
+    """For a tool: JSON whose texts are templates. A text that is one reference and nothing else, to a list, is a list."""
     effects: bool = False
     idempotent: bool = False
     initial: str = ""
     on_error: OnError | None = None
     max_rounds: int = 0
-    """Of a `loop`: the most turns it takes; 0 for any other kind."""
+    """For a `loop`: the most turns it takes; 0 for any other kind."""
     outputs: tuple[Output, ...] | None = None
     """The variables that it writes; None: one of its own name."""
     given: Mapping[str, str] = field(default_factory=dict)
     """Texts that came with it, by the names that its templates have for them."""
     sources: Mapping[str, str] = field(default_factory=dict)
-    """What its templates' names stand for, where that is called something else."""
+    """The names that its templates' names stand for, if those are called something else."""
 
     @property
     def writes(self) -> tuple[str, ...]:
@@ -148,12 +148,12 @@ class StepSpec:
 
     @property
     def acts(self) -> bool:
-        """Whether it calls a tool that changes something."""
+        """Tell if it calls a tool that changes something."""
         return self.tool and self.effects
 
     @property
     def tool(self) -> bool:
-        """Whether it calls a tool, once or per item."""
+        """Tell if it calls a tool, once or per item."""
         return self.kind == "tool" or (self.kind == "map" and not self.messages)
 
     @property
@@ -176,7 +176,7 @@ class Definition:
     steps: Mapping[str, StepSpec]
     """In the order written; under `steps:` a step may read a later one."""
     chained: bool
-    """Whether each step also waits for the end of the one before it (`chain:`)."""
+    """True if each step also waits for the end of the one before it (`chain:`)."""
     output: str
     """The step whose value answers."""
     passes: frozenset[Pass]
@@ -193,8 +193,10 @@ class Definition:
 
     @property
     def repeatable(self) -> bool:
-        """Whether who asks the same may get the same answer, without a run: no step asks anything but models and what
-        computes, whose answers hang on the inputs alone, or has effects."""
+        """Tell if who asks the same may get the same answer, without a run.
+
+        No step may ask anything but models and what computes, whose answers hang on the inputs alone, or have effects.
+        """
         return not any(
             each.tool
             or each.effects
@@ -205,7 +207,7 @@ class Definition:
 
     @property
     def calls_tools(self) -> bool:
-        """Whether it can answer with calls of a client's tools: its output is a chat's answer as it came."""
+        """Tell if it can answer with calls of a client's tools: its output is a chat's answer as it came."""
         spec = self.steps[self.output]
         return spec.kind == "chat" and spec.splits is None and not spec.transforms
 

@@ -53,7 +53,7 @@ class DrawnNode:
     index: int | None
     """Which piece or item, from 0; None for one that has no parts."""
     items: int
-    """How many items it works on."""
+    """The number of items it works on."""
     layer: int
     """Steps on the longest way to it: 0 for one that waits for none."""
     label: str
@@ -95,9 +95,9 @@ def draw(
     layers: dict[StepId, int] = {}
     items: dict[StepId, int] = {}
     above: dict[StepId, frozenset[StepId]] = {}
-    """Of every step, what is drawn of all that it waits for."""
+    """The drawn steps, by step, of all that it waits for."""
     nearest: dict[StepId, frozenset[StepId]] = {}
-    """Of every step, itself if it is drawn, else the drawn ones just before it."""
+    """By step, itself if it is drawn, else the drawn ones just before it."""
     for id in graph.order():
         step, before = graph.steps[id], graph.feeders(id)
         items[id] = _items(step, items, lengths)
@@ -142,7 +142,7 @@ def _parts(id: StepId) -> tuple[str, int | None]:
 
 
 def _items(step: Step, known: Mapping[StepId, int], lengths: Mapping[str, int]) -> int:
-    """How many items a step works on."""
+    """Estimate the number of items that a step works on."""
     cut = step.what.get("slice")
     if cut is not None:
         return int(cut[1] - cut[0])

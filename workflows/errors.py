@@ -1,4 +1,4 @@
-"""What is wrong with a workflow that a client sent."""
+"""Defines the error of a workflow that a client sent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class WorkflowError(ValueError):
 def refuse_circle(
     before: Mapping[str, Iterable[str]], called: Mapping[str, str] | None = None, param: str | None = None
 ) -> None:
-    """Raises WorkflowError where variables wait for themselves. `before`: what each is made of; `called`: their names."""
+    """Raises WorkflowError if variables wait for themselves. `before`: what each is made of; `called`: their names."""
     try:
         graphlib.TopologicalSorter(before).prepare()
     except graphlib.CycleError as error:

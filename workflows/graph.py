@@ -32,7 +32,7 @@ class Step:
     writes: Mapping[str, VariableId]
     """By output name."""
     outputs: tuple[Output, ...]
-    """What becomes of its answer; one per entry of `writes`."""
+    """The outputs made of its answer; one per entry of `writes`."""
     primitive: str = "chat"
     """`chat`, `tool`, `split`, `embed`, `ingest`, `search`, `rerank`, `when`, `first_of`, `merge`, `transform`, `gather`."""
     what: Mapping[str, Any] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Step:
     says: VariableId | None = None
     """A variable of another step that will have the same text: its pieces go there, too, as they come."""
     depth: int = 0
-    """Of a declared workflow's: primitives from here to the farthest end, for batching by depth."""
+    """For a declared workflow's: primitives from here to the farthest end, for batching by depth."""
 
     @property
     def inputs(self) -> dict[VariableId, None]:
@@ -134,7 +134,7 @@ class Graph:
         return self._names.keys()
 
     def producer(self, variable: VariableId) -> Step | None:
-        """The step that writes a variable; None where its value comes from outside."""
+        """The step that writes a variable; None if its value comes from outside."""
         step = self._producer.get(variable)
         return None if step is None else self._steps[step]
 
@@ -143,7 +143,7 @@ class Graph:
         return tuple(self._steps[step] for step in self._consumers.get(variable, ()))
 
     def name(self, variable: VariableId) -> str:
-        """The name under which a variable is written, else read; its id where nobody here knows it."""
+        """The name under which a variable is written, else read; its id if nobody here knows it."""
         return self._names.get(variable, variable)
 
     def before(self, step: StepId) -> frozenset[StepId]:
@@ -229,7 +229,7 @@ class Graph:
 
 
 class _Derived:
-    """What follows from all edges. Grows at its end."""
+    """The facts that follow from all edges. Grows at its end."""
 
     __slots__ = ("ancestors", "depth", "feeders", "order", "position")
 

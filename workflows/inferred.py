@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 _LEAST_CHARACTERS = 24
-"""Of a sentence or line: shorter ones are in many texts."""
+"""The least characters of a sentence or line: shorter ones are in many texts."""
 _LEAST_READ, _LEAST_SHARE = 64, 0.5
 """Characters of an answer, and share of it, that a request must hold to have read it."""
 _MOST_HOLDERS = 8
@@ -24,7 +24,7 @@ class Answers:
     def __init__(self, most: int = 2_000) -> None:
         self._most = most
         self._pieces: OrderedDict[str, Mapping[int, int]] = OrderedDict()
-        """Of each answer, the characters of its pieces by their hashes."""
+        """The characters of each answer's pieces, by their hashes."""
         self._holders: dict[int, list[str]] = {}
 
     def add(self, id: str, answer: str) -> None:
@@ -92,7 +92,7 @@ class Call:
     """Tenant, key and end user: nothing is compared beyond them."""
     at_s: float
     texts: Sequence[str]
-    """Of its messages."""
+    """The texts of its messages."""
     answer: str
 
 
@@ -126,7 +126,7 @@ def edges(calls: Iterable[Call]) -> dict[str, list[str]]:
 
 
 def applications(calls: Sequence[Call]) -> list[Application]:
-    """What is found in calls, which come in the order of time; the one that was seen last stands first."""
+    """Find applications in calls, which come in the order of time; the one that was seen last stands first."""
     read = edges(calls)
     home = {call.id: call.id for call in calls}
 

@@ -63,7 +63,7 @@ def split(splits: Splits, text: str, max_items: int | None = None) -> list[str]:
 
 class _Reader(Protocol):
     def read(self, text: str, items: list[str], *, last: bool) -> None:
-        """Adds the items that end within a further piece of text, and reads no further where there are too many.
+        """Adds the items that end within a further piece of text, and reads no further if there are too many.
 
         Raises TransformFailed; at the end, for what misses."""
         ...
@@ -72,7 +72,7 @@ class _Reader(Protocol):
 _WITHIN = re.compile(r'["\[\]{},]')
 _WITHIN_TEXT = re.compile(r'["\\]')
 _DEEPEST = 100
-"""How deep Python's own parser reads hangs on who calls it: items that are told early must be those of the whole."""
+"""The depth of Python's own parser hangs on who calls it: items that are told early must be those of the whole."""
 _ROOT = Transform("json", "")
 
 
@@ -82,12 +82,12 @@ class _Array:
     def __init__(self, most: float) -> None:
         self._most = most
         self._pieces: list[str] = []
-        """Of the element that is being read."""
+        """The pieces of the element that is being read."""
         self._depth = 0
         """Brackets that are open; 0 before the array, -1 after it."""
         self._in_text = self._escaped = False
         self._comma = False
-        """Whether the last element was followed by a comma."""
+        """True if the last element was followed by a comma."""
 
     def read(self, text: str, items: list[str], *, last: bool) -> None:
         at = 0

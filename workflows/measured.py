@@ -1,4 +1,4 @@
-"""What a run's measured times tell: how long each module was at work, and what a chain of them would have taken."""
+"""Reads a run's measured times: how long each module was at work, and what a chain of them would have taken."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ StepId = str
 """Unique within its run."""
 
 OWN = "wf/"
-"""What the name of a tenant's own workflow begins with, as a model's."""
+"""The beginning of the name of a tenant's own workflow, as a model's."""
 NAME = r"[A-Za-z_][A-Za-z0-9_.-]{0,63}"
 """A variable's name, as it stands between `{{` and `}}` and in a URL."""
 _NAME = re.compile(NAME)
@@ -23,12 +23,12 @@ _ID = {kind: re.compile(rf"{kind}_[0-9a-f]{{32}}") for kind in ("var", "run")}
 
 
 def valid_app(value: object) -> bool:
-    """Whether `value` may name an app: 1 to 64 of `[A-Za-z0-9_.:-]`."""
+    """Tell if `value` may name an app: 1 to 64 of `[A-Za-z0-9_.:-]`."""
     return isinstance(value, str) and _APP.fullmatch(value) is not None
 
 
 def valid_name(value: object) -> bool:
-    """Whether `value` may name a variable: 1 to 64 of `[A-Za-z0-9_.-]`, a letter or `_` first."""
+    """Tell if `value` may name a variable: 1 to 64 of `[A-Za-z0-9_.-]`, a letter or `_` first."""
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
@@ -38,7 +38,7 @@ def new_id(kind: Literal["var", "run"]) -> str:
 
 
 def is_id(kind: Literal["var", "run"], value: object) -> bool:
-    """Whether `value` has the form of such an id."""
+    """Tell if `value` has the form of such an id."""
     return isinstance(value, str) and _ID[kind].fullmatch(value) is not None
 
 

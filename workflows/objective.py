@@ -1,4 +1,4 @@
-"""How urgent each step of a run is, deduced from what was asked for (Parrot, §5.2).
+"""Deduces how urgent each step of a run is from what was asked for (Parrot, §5.2).
 
 From the latency gets backwards, stage by stage. The producers of all latency gets at one depth are a stage, and so are the
 steps that feed a stage. A stage of one step is `latency`; two or more are a task group, whose last member counts and not
@@ -30,7 +30,7 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What the engines' line is told of a step."""
+    """The urgency of a step, for the engines' line."""
 
     rank: Rank
     group: str
@@ -56,7 +56,7 @@ class Objectives:
     ) -> None:
         """`gets` has what was asked for, by variable; a call that waits for its own answer may stand there by its step's id.
 
-        `expected` has the tokens expected of a step, prompt and answer; 1 where it is missing. `done` has whatever ended.
+        `expected` has the tokens expected of a step, prompt and answer; 1 if it is missing. `done` has whatever ended.
         """
         self._graph = graph
         self._ranks = _ranks(graph, gets, done)

@@ -1,4 +1,4 @@
-"""How each step of a definition is carried out: what may run earlier, and in pieces.
+"""Plans how each step of a definition is carried out: what may run earlier, and in pieces.
 
 Three passes, each of which may be left out, are rules on the definition alone; the values, the errors and the effects of a
 run are the same with any of them, only the time differs:
@@ -28,7 +28,7 @@ _BATCHED = ("embed", "ingest", "search", "rerank")
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What is known of the engines."""
+    """The facts about the engines that plans depend on."""
 
     effective_batch: Mapping[str, int] = field(default_factory=dict)
     """By component: how many items at once its throughput still gains from. Without an entry, a list is not cut for it."""
@@ -36,7 +36,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """How one step of a definition is carried out. The default is the plan without any pass, but for `order` and `after`."""
+    """The plan of one step of a definition. The default is the plan without any pass, but for `order` and `after`."""
 
     order: tuple[str, ...] = ()
     """Steps whose END its first primitive waits for, however they ended; sorted."""
@@ -48,7 +48,7 @@ class StepPlan:
     """Its source's whole list is cut into pieces of this many items, if it has more; None: one piece. Where it `follows` a
     `map`, so many of its items make a piece; where it follows pieces of another kind, those are its own."""
     follows: bool = False
-    """Where its source comes in pieces (cut, early, or a `map`'s items), it takes each as it is there."""
+    """True if it takes each piece of its source (cut, early, or a `map`'s items) as it is there."""
     depth: int = 0
     """Primitives from its first to the farthest end: those with more go first."""
     depths: Mapping[str, int] = field(default_factory=dict)
@@ -86,7 +86,7 @@ def planned(
     passes: AbstractSet[str] | None = None,
     counts: Mapping[str, int] | None = None,
 ) -> Planned:
-    """How a definition is carried out; linear in its steps, but for tools with effects in a chain.
+    """Plan how a definition is carried out; linear in its steps, but for tools with effects in a chain.
 
     `passes` is the definition's own unless given. `counts` are lengths of lists that are known already, by name (an input, a
     step); a list that is known to be no longer than a batch is not cut.
@@ -118,7 +118,7 @@ def piece_items(stage: int, count: int) -> int:
 
 
 def primitives(definition: Definition, spec: StepSpec) -> tuple[str, ...]:
-    """What a step is carried out by, in order, but for what joins its pieces."""
+    """Name the primitives that carry a step out, in order, but for what joins its pieces."""
     source = definition.steps.get(spec.over[0]) if spec.over else None
     match spec.kind:
         case "ingest" if source is None or source.kind != "embed":
@@ -132,7 +132,7 @@ def primitives(definition: Definition, spec: StepSpec) -> tuple[str, ...]:
 
 
 def head(definition: Definition, spec: StepSpec) -> str:
-    """What a step's first primitive is called, without the number of a piece."""
+    """Return the name of a step's first primitive, without the number of a piece."""
     return f"{spec.name}.{primitives(definition, spec)[0]}" if spec.kind in _BATCHED else spec.name
 
 
@@ -238,7 +238,7 @@ class _Flow:
         return False, False, stage
 
     def _say_why_not(self, spec: StepSpec, source: StepSpec) -> None:
-        """What goes over a list waits for the whole of it, although the chat could hand items on."""
+        """Note why what goes over a list waits for the whole of it, although the chat could hand items on."""
         waits = f"{self._head(spec)} waits for all of {source.name}"
         if spec.acts:
             self._note("decoding", spec, f"{waits}: it changes something")
@@ -248,7 +248,7 @@ class _Flow:
             self._note("decoding", spec, f"{waits}: with on_error that may be asked for again")
 
     def _follows(self, spec: StepSpec, source: StepSpec, stage: int | None) -> bool:
-        """Whether it takes pieces as they are there; of a `map` in batches of its own, which have to be known."""
+        """Tell if it takes pieces as they are there; of a `map` in batches of its own, which have to be known."""
         if "stages" not in self._passes or not _hands_on_pieces(source, spec):
             return False
         if source.kind == "map":
@@ -256,7 +256,7 @@ class _Flow:
         return source.name in self._in_pieces
 
     def _batch(self, spec: StepSpec) -> int | None:
-        """Into pieces of how many items its list is cut; None where it is not."""
+        """Into pieces of how many items its list is cut; None if it is not."""
         if spec.kind not in _BATCHED:
             return None
         batch = self._profile.effective_batch.get(spec.component)
@@ -275,7 +275,7 @@ class _Flow:
 
 
 def hands_on_items(definition: Definition, source: StepSpec) -> bool:
-    """Whether a step writes a list of which others may take items before it is whole. It is not asked for again; one with
+    """Tell if a step writes a list of which others may take items before it is whole. It is not asked for again; one with
     `on_error` may be, so nobody takes its items early.
     """
     takers = (each for each in definition.steps.values() if source.name in each.over)
@@ -283,13 +283,16 @@ def hands_on_items(definition: Definition, source: StepSpec) -> bool:
 
 
 def _takes_pieces(spec: StepSpec) -> bool:
-    """Whether a step may work on a list in pieces: one that changes something waits for all of it."""
+    """Tell if a step may work on a list in pieces: one that changes something waits for all of it."""
     return spec.kind in (*_BATCHED, "map") and not spec.acts
 
 
 def _hands_on_pieces(source: StepSpec, taker: StepSpec) -> bool:
-    """Whether pieces of a step are values of their own. Hits are one list without duplicates only when all are there: of
-    pieces of them only scores are made, and the best are taken at the end."""
+    """Tell if pieces of a step are values of their own.
+
+    Hits are one list without duplicates only when all are there: of pieces of them only scores are made, and the best are
+    taken at the end.
+    """
     pair = (source.kind, taker.kind)
     return source.kind == "map" or pair in (("search", "rerank"), ("embed", "ingest"))
 

@@ -73,9 +73,9 @@ class Failure:
     """Why a variable has no value."""
 
     code: str
-    """Of the first failure: `step_failed`, `transform_failed`, `cancelled`, `budget_exceeded`, what refused the step, …"""
+    """The first failure's code: `step_failed`, `transform_failed`, `cancelled`, `budget_exceeded`, what refused it, …"""
     message: str
-    """Of the same; it never holds a value."""
+    """The message of the same; it never holds a value."""
     chain: tuple[str, ...]
     """Names of variables, from this one to the one that failed first."""
     status: int | None = None
@@ -91,12 +91,12 @@ class Variable:
         self.id, self.name = id, name
         self.state = VariableState.PENDING
         self.held: Held | None = None
-        """Of one that is ready: None where it is vectors or an index that nothing reads any more, or stored nowhere."""
+        """The value of one that is ready: None if it is vectors or an index that nothing reads any more, or not stored."""
         self.failure: Failure | None = None
 
     @property
     def ended(self) -> bool:
-        """Whether it has its value, or never will."""
+        """Tell if it has its value, or never will."""
         return self.state not in (VariableState.PENDING, VariableState.STREAMING)
 
     @property
@@ -120,7 +120,7 @@ class Variable:
 
 @dataclass(slots=True)
 class Changes:
-    """What one event brought about; empty for an event that came too late."""
+    """The changes that one event brought about; empty for an event that came too late."""
 
     start: list[StepId] = field(default_factory=list)
     """Steps that are queued from now on, in the order they were added: ask them."""
@@ -168,7 +168,7 @@ class Progress:
         for the id and the name of one that a step writes.
 
         A step that was queued or running there waits anew, and so does one that made vectors or an index which something
-        still reads. Where nothing does, its variable is ready, without a value: what only waits for it may start.
+        still reads. If nothing does, its variable is ready, without a value: what only waits for it may start.
         """
         self.graph = graph
         self.variables: dict[VariableId, Variable] = {}
@@ -201,7 +201,7 @@ class Progress:
 
     @property
     def values(self) -> Mapping[VariableId, Value]:
-        """Of every variable that is ready, but for vectors and indexes."""
+        """Return the value of every variable that is ready, but for vectors and indexes."""
         return {each.id: each.value for each in self._all() if each.value is not None}
 
     @property
@@ -211,7 +211,7 @@ class Progress:
 
     @property
     def failures(self) -> Mapping[VariableId, Failure]:
-        """Of every variable that failed or was cancelled."""
+        """Return the failure of every variable that failed or was cancelled."""
         return {each.id: each.failure for each in self._all() if each.failure and not _skipped(each)}
 
     def find(self, variable: VariableId) -> Variable | None:
@@ -244,9 +244,9 @@ class Progress:
         return RunState.FAILED if refused or self.why() is not None else RunState.DONE
 
     def why(self) -> Failure | None:
-        """Of a run that failed: the failure of what was asked for, or of all; `output_skipped` where a branch was not taken.
+        """Return why a run failed: by what was asked for, or by all; `output_skipped` if a branch was not taken.
 
-        None where a step without variables failed."""
+        None if a step without variables failed."""
         if self._cancelled is not None:
             return self._cancelled
         asked = self._asked()
@@ -260,7 +260,7 @@ class Progress:
 
     @property
     def cancelled(self) -> bool:
-        """Whether it was cancelled: steps that are added are, too."""
+        """Tell if it was cancelled: steps that are added are, too."""
         return self._cancelled is not None
 
     def let_go(self) -> None:
@@ -354,14 +354,14 @@ class Progress:
         return self._closed(changes)
 
     def unknown(self, step: StepId) -> Changes:
-        """Whether a step with effects was carried out cannot be known: the run waits for `resolve`."""
+        """Mark a step with effects that may or may not have been carried out: the run waits for `resolve`."""
         changes = Changes()
         if self._states[step] in _OPEN:
             self._set(step, StepState.UNKNOWN, changes)
         return changes
 
     def resolve(self, step: StepId, how: Literal["retry", "skip", "value"], value: Value = "") -> Changes:
-        """What became of an unknown step: ask it again, go on without it, or with this value.
+        """Settle an unknown step: ask it again, go on without it, or with this value.
 
         Raises ValueError for a step that is not unknown."""
         if self._states[step] is not StepState.UNKNOWN:
@@ -459,7 +459,7 @@ class Progress:
             self._missing[step.id] = self._not_ended(step)
 
     def _note_care(self, step: Step) -> None:
-        """Whether a step may be skipped, and whether it is one for which it is not enough that its inputs ended."""
+        """Note if a step may be skipped, and if it needs more than that its inputs ended."""
         among = [variable in self._may_skip for variable in step.reads.values()] if self._may_skip else []
         skippable = step.condition is not None or (bool(among) and (all(among) if step.first else any(among)))
         if skippable:
@@ -469,7 +469,7 @@ class Progress:
             self._careful.add(step.id)
 
     def _has_all(self, step: Step) -> bool:
-        """Whether all variables that a step writes have ended."""
+        """Tell if all variables that a step writes have ended."""
         return all(map(self._is_over, step.writes.values()))
 
     def _begun(self, new: Iterable[StepId]) -> Changes:
@@ -514,7 +514,7 @@ class Progress:
                 self._drop(producer.id, changes)
 
     def _lose(self, variable: VariableId, failure: Failure, changes: Changes) -> bool:
-        """Whether a variable had not ended, and has failed now."""
+        """Fail a variable that had not ended; tell if it had not."""
         found = self.of(variable)
         if found.ended:
             return False
@@ -534,7 +534,7 @@ class Progress:
                     left.extend(self._heard(step, variable, changes))
 
     def _heard(self, step: Step, variable: VariableId, changes: Changes) -> Sequence[VariableId]:
-        """What ended with a waiting step, of which an input ended."""
+        """Return what ended with a waiting step, of which an input ended."""
         last = not self._missing[step.id]
         if self.of(variable).state is VariableState.READY:
             if step.id not in self._careful:
@@ -560,13 +560,13 @@ class Progress:
         return ()
 
     def _may_yet_skip(self, step: Step) -> bool:
-        """Whether a step of which an input has failed may be skipped all the same."""
+        """Tell if a step of which an input has failed may be skipped all the same."""
         return step.condition is not None or (
             not step.first and any(variable in self._may_skip for variable in step.reads.values())
         )
 
     def _read(self, step: Step) -> _Read:
-        """Where a step's inputs stand.
+        """Read the state of a step's inputs.
 
         So that nothing depends on what ended first, being skipped goes before failing, and the failure of what a gather's
         step works on before that of a piece of its own."""
@@ -588,7 +588,7 @@ class Progress:
         return found
 
     def _is_part(self, variable: VariableId, step: Step) -> bool:
-        """Whether a variable is a piece of the same step of the definition."""
+        """Tell if a variable is a piece of the same step of the definition."""
         producer = self.graph.producer(variable)
         return producer is not None and producer.of == step.of
 
@@ -677,17 +677,17 @@ class Progress:
 
 @dataclass(slots=True)
 class _Read:
-    """Where the inputs of a step stand."""
+    """The state of a step's inputs."""
 
     skips: bool = False
     lost: Failure | None = None
-    """Of one that failed, and which that is."""
+    """The failure of one that failed, and which that is."""
     of: VariableId = ""
     own: bool = False
-    """Whether that is a piece of the same step."""
+    """True if that is a piece of the same step."""
     pending: bool = False
     needs: bool = False
-    """Whether what is pending is more than pieces of the same step."""
+    """True if what is pending is more than pieces of the same step."""
 
 
 def _skipped(variable: Variable) -> bool:
@@ -730,13 +730,13 @@ def _makes_opaque(step: Step) -> bool:
 
 
 def effort(step: Step, text: str) -> int:
-    """What `outcomes` costs at worst, in characters read."""
+    """Return the cost of `outcomes` at worst, in characters read."""
     read = sum(transforms_effort(output.transforms, text) for output in step.outputs)
     return read + len(text) if "splits" in step.what else read
 
 
 def outcomes(step: Step, text: str, max_value_bytes: int) -> Mapping[VariableId, Value | TransformFailed]:
-    """What a step's answer makes of each of its variables; a value longer than `max_value_bytes` in UTF-8 fails.
+    """Make each of a step's variables from its answer; a value longer than `max_value_bytes` in UTF-8 fails.
 
     Costs `effort`: much of it belongs off the event loop.
     """

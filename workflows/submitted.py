@@ -24,7 +24,7 @@ KEY = "understudy"
 """The object's name in a chat body; it never leaves for an engine."""
 _FIELDS = ("app", "inputs", "submit", "criteria", "output", "outputs")
 _MOST = 10**15
-"""Of a budget: more is none, and what is stored has 64 bits."""
+"""The most of a budget: more is none, and what is stored has 64 bits."""
 How = Literal["retry", "skip", "value"]
 _RUN_FIELDS = ("app", "steps", "inputs", "get", "budget", "background", "stream")
 _WORKFLOW_RUN_FIELDS = ("workflow", "inputs", "budget", "background", "stream")
@@ -55,7 +55,7 @@ class Limits:
 
     max_steps: int
     max_value_bytes: int
-    """Of one text in `inputs`, in UTF-8."""
+    """The bytes of one text in `inputs`, in UTF-8."""
 
 
 class Variable(str):
@@ -63,7 +63,7 @@ class Variable(str):
 
 
 Source = str | Variable
-"""Where a name's value comes from: a text, or a variable."""
+"""The source of a name's value: a text, or a variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class StepAsked:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a run may use; it is cancelled at the first limit it meets. None: unlimited."""
+    """The limits of a run; it is cancelled at the first one it meets. None: unlimited."""
 
     usd: float | None = None
     tokens: int | None = None
@@ -104,7 +104,7 @@ class RunAsked:
     steps: tuple[StepAsked, ...]
     """In the order they came, called `s0`, `s1`, …"""
     get: Mapping[str, Criteria]
-    """By output name. Where nothing was said and the client waits: each output that no step reads, for latency."""
+    """By output name. If nothing was said and the client waits: each output that no step reads, for latency."""
     budget: Budget
     background: bool
     stream: bool
@@ -138,7 +138,7 @@ class Built:
     variables: Mapping[str, VariableId]
     """Ids of the run's outputs by name."""
     gets: Mapping[VariableId | StepId, Criteria]
-    """What was asked for."""
+    """The variables and steps that were asked for."""
 
 
 def build(asked: RunAsked, from_app: Mapping[str, VariableId]) -> Built:
@@ -154,7 +154,7 @@ class WorkflowAsked:
 
     name: str
     inputs: object
-    """As they came, for workflows.called.read_inputs; None where there are none."""
+    """As they came, for workflows.called.read_inputs; None if there are none."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
     """Fields of a chat completion for the output's chat."""
     budget: Budget = field(default_factory=Budget)
@@ -213,7 +213,7 @@ def read_workflow_run(body: Mapping[str, Any]) -> WorkflowAsked:
 
 
 def read_resolution(body: object, max_bytes: int) -> tuple[How, Value | None]:
-    """What is to become of a step whose outcome nobody knows: asked again, skipped, or given a value."""
+    """Read what is to become of a step whose outcome nobody knows: asked again, skipped, or given a value."""
     fields = _object(body, "", ("action", "value"))
     action, value = fields.get("action"), fields.get("value")
     if action in ("retry", "skip") and value is None:
@@ -463,10 +463,14 @@ def _gets(
             for name in step.spec.writes:
                 gets.setdefault(name, step.criteria)
     if not gets and waits:
-        read = {name for step in steps for name in step.names}
-        written = (name for step in steps for name in step.spec.writes)
-        gets = {name: Criteria.LATENCY for name in written if name not in read}
+        gets = dict.fromkeys(_unread(steps), Criteria.LATENCY)
     return gets
+
+
+def _unread(steps: Sequence[StepAsked]) -> list[str]:
+    """Return the names that are written and that no step reads."""
+    read = {name for step in steps for name in step.names}
+    return [name for step in steps for name in step.spec.writes if name not in read]
 
 
 def _budget(value: object) -> Budget:

@@ -37,7 +37,7 @@ class Template:
 
     @classmethod
     def parse(cls, text: str) -> Template:
-        """Raises WorkflowError where `{{` opens neither a name nor a literal `{{`."""
+        """Raises WorkflowError if `{{` opens neither a name nor a literal `{{`."""
         literals, slots, current, at = [], [], [], 0
         for mark in _MARK.finditer(text):
             current.append(text[at : mark.start()])
@@ -64,7 +64,7 @@ class Template:
         return tuple(dict.fromkeys(self.slots))
 
     def length(self, values: Mapping[str, str]) -> int:
-        """How many characters `render` will make of it. Raises KeyError for a name without a value."""
+        """Count the characters that `render` will make of it. Raises KeyError for a name without a value."""
         return sum(map(len, self.literals)) + sum(len(values[name]) for name in self.slots)
 
     def render(self, values: Mapping[str, str]) -> Rendered:

@@ -1,4 +1,4 @@
-"""What becomes of an answer before it is a variable's value: a closed list of transforms, applied in order.
+"""Turns an answer into a variable's value: a closed list of transforms, applied in order.
 
 | transform            | of a text                                                    |
 |----------------------|--------------------------------------------------------------|
@@ -26,7 +26,7 @@ from typing import Any, Literal
 from workflows.errors import WorkflowError
 
 Value = str | list[str]
-"""What a variable holds: a text, or a list of texts."""
+"""The content of a variable: a text, or a list of texts."""
 
 MAX_TRANSFORMS = 16
 _MAX_PATTERN_CHARACTERS = 2000
@@ -58,7 +58,7 @@ class TransformFailed(Exception):
 
 
 Held = Literal["text", "list", "either"]
-"""What there is before or after a transform, as far as it is known without the answer."""
+"""The kind of value before or after a transform, as far as it is known without the answer."""
 
 
 def read_transforms(value: object, param: str, held: Held = "text") -> tuple[Transform, ...]:
@@ -83,14 +83,14 @@ def read_transforms(value: object, param: str, held: Held = "text") -> tuple[Tra
 
 
 def held_by(transforms: Sequence[Transform], held: Held) -> Held:
-    """What there is after transforms that were read."""
+    """Return what there is after transforms that were read."""
     for transform in transforms:
         held = _held_after(transform.kind, held, "")
     return held
 
 
 def apply(transforms: Sequence[Transform], value: Value) -> Value:
-    """What the transforms make of an answer, or of another value. Raises TransformFailed."""
+    """Apply the transforms to an answer, or to another value. Raises TransformFailed."""
     for index, transform in enumerate(transforms):
         try:
             value = _applied(transform, value)
@@ -100,7 +100,7 @@ def apply(transforms: Sequence[Transform], value: Value) -> Value:
 
 
 def effort(transforms: Sequence[Transform], text: str) -> int:
-    """What applying the transforms costs at worst, in characters read."""
+    """Return the cost of applying the transforms at worst, in characters read."""
     patterns = (str(each.argument) for each in transforms if each.kind == "regex")
     instructions: int = sum(_compiled(pattern).programsize for pattern in patterns)
     return len(text) * (len(transforms) + 1 + instructions // _INSTRUCTIONS_PER_CHARACTER)
@@ -148,7 +148,7 @@ def _read(each: object, place: str) -> Transform:
 
 
 def _held_after(kind: str, held: Held, place: str) -> Held:
-    """What there is after a transform: a text, a list, or (after `json`) either."""
+    """Return what there is after a transform: a text, a list, or (after `json`) either."""
     if (kind in _OF_LISTS and held == "text") or (kind in _TO_LISTS and held == "list"):
         needed = "a list" if kind in _OF_LISTS else "a text"
         raise WorkflowError(f"`{place}`: {kind} needs {needed}, and there is a {held}.", param=place)
@@ -268,14 +268,14 @@ def _matched(pattern: str, text: str) -> str:
 
 
 def found_in(pattern: str, text: str) -> list[str]:
-    """Of each match of an expression that was read its group 1, else the whole; without empty ones."""
+    """Return each match of an expression that was read: its group 1, else the whole; without empty ones."""
     compiled = _compiled(pattern)
     group = 1 if compiled.groups else 0
     return [str(found[group]) for found in compiled.finditer(text) if found[group]]
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether an expression that was read matches anywhere."""
+    """Tell if an expression that was read matches anywhere."""
     return _compiled(pattern).search(text) is not None
 
 
@@ -302,7 +302,7 @@ def _compiled(pattern: str) -> Any:
 
 
 def _pointed(pointer: str, text: str) -> Value:
-    """What an RFC 6901 pointer names: a string's text, an array as a list, anything else as JSON."""
+    """Return what an RFC 6901 pointer names: a string's text, an array as a list, anything else as JSON."""
     try:
         found = json.loads(text, parse_constant=_refused)
     except (ValueError, RecursionError):

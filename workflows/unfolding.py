@@ -49,14 +49,14 @@ from workflows.transform import Value
 
 @dataclass(slots=True)
 class Added:
-    """What a run grows by. `Progress.grow` takes it up."""
+    """The steps and reads that a run grows by. `Progress.grow` takes it up."""
 
     steps: list[Step] = field(default_factory=list)
     """Each after those it reads from, but for gathers."""
     reads: list[tuple[StepId, Mapping[str, VariableId]]] = field(default_factory=list)
     """Gathers that learn their pieces; it is all they will read."""
     values: dict[VariableId, Value] = field(default_factory=dict)
-    """Of the inputs."""
+    """The values of the inputs."""
 
     def __bool__(self) -> bool:
         return bool(self.steps or self.reads or self.values)
@@ -94,21 +94,21 @@ class _Part:
     """In order; each a text or a list."""
     given: str | None = None
     slice: tuple[int, int] | None = None
-    """Of what it reads, where that is not all."""
+    """The slice of what it reads, if that is not all."""
 
 
 @dataclass(slots=True)
 class _Pieces:
-    """How far a step that works on a list is unfolded."""
+    """The state of unfolding a step that works on a list."""
 
     told: int = 0
     """Items, or pieces, of its source that it has."""
     count: int = 0
     """Its own pieces."""
     made: list[_Part] = field(default_factory=list)
-    """What its own pieces write."""
+    """The parts that its own pieces write."""
     reads: dict[str, VariableId] = field(default_factory=dict)
-    """What its gather reads of them."""
+    """The variables that its gather reads of them."""
     closed: bool = False
 
 
@@ -221,7 +221,7 @@ class Unfolding:
         return self.plans.get(spec.name, NO_PLAN)
 
     def _embedded(self, spec: StepSpec) -> bool:
-        """Whether a step works on vectors that another made."""
+        """Tell if a step works on vectors that another made."""
         source = self.definition.steps.get(spec.over[0])
         return source is not None and source.kind == "embed"
 
@@ -288,7 +288,7 @@ class Unfolding:
     def _pass_on(
         self, spec: StepSpec, follower: StepSpec, made: list[_Part], last: bool, added: Added
     ) -> None:
-        """What a step's pieces make goes to a step that follows it."""
+        """Pass what a step's pieces make on to a step that follows it."""
         match self._modes[follower.name]:
             case _Mode.EARLY:
                 self._unfold(follower, made, last, added)
@@ -461,7 +461,7 @@ class Unfolding:
         )
 
     def _of_list(self, spec: StepSpec, given: Mapping[str, str]) -> dict[str, Any]:
-        """How an item's step depends on the list that its item is of."""
+        """Return how an item's step depends on the list that its item is of."""
         if (origin := self._origins.get(spec.name)) is not None:
             return {"early": origin}
         return {"after": (self.variable(spec.over[0]),)} if ITEM in given else {}

@@ -24,7 +24,7 @@ class Opaque:
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """What an `embed` step's Opaque holds."""
+    """The content of an `embed` step's Opaque."""
 
     texts: Sequence[str]
     rows: Sequence[Any]
@@ -32,4 +32,4 @@ class Vectors:
 
 
 Held = Value | Opaque
-"""What a variable of a workflow holds."""
+"""The content of a workflow's variable."""

@@ -8,8 +8,8 @@ from admin.datasets import example_lines, known_tenants, request_lines, review_l
 from admin.page import Action, ActionFailed, Asked, BadParameter, Done, Download, Page, Summary
 from admin.roles import Role
 from admin.sources import Sources
-from store.decisions.rollups import DAY_S
 from store.records import Kind
+from store.sums import DAY_S
 
 _LONGEST = 4 * 2**20
 _KINDS: tuple[Kind, ...] = ("observed", "demonstration")

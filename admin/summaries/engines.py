@@ -11,9 +11,10 @@ from admin.page import ActionFailed, Asked, Done, Summary
 from admin.sources import Sources
 from admin.summaries.engine_load import engine_load
 from admin.words import ERROR_KINDS
-from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, LatencyCount, percentile
+from store.decisions.rollups import LatencyCount, percentile
 from store.jobs.engine_states import UNMERGEABLE, EngineTest
 from store.jobs.operator_asks import OperatorAsk
+from store.sums import DAY_S, HOUR_S, MINUTE_S
 
 _SPANS = {"hour": (3600, MINUTE_S), "day": (86_400, HOUR_S), "week": (7 * 86_400, DAY_S)}
 _WRITE_S = 30.0

@@ -7,10 +7,10 @@ from admin.sources import Sources
 from admin.summaries.limit_use import DAYS, limit_use, usage_by
 from admin.summaries.tenants import name_of
 from admin.terms_form import terms_shown, version_of
-from store.decisions.rollups import DAY_S
 from store.people.described import described, state_of
 from store.people.keys import NoSuchKey
 from store.records import Key
+from store.sums import DAY_S
 
 _WRITE_S = 30.0
 _HOUR_S = 3600.0

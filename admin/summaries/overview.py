@@ -22,7 +22,8 @@ from admin.summaries.why_not import why_not
 from admin.usage_report import usage_total
 from learning.guarantee.quality_alarm import quality_standings
 from learning.outcomes.account import IN_VAIN_USD, UNREAD
-from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, LatencyCount, RequestSums, StageSums, percentile
+from store.decisions.rollups import LatencyCount, RequestSums, StageSums, percentile
+from store.sums import DAY_S, HOUR_S, MINUTE_S
 
 _KINDS = (
     ("cache_hit", "series-3"),

@@ -13,7 +13,8 @@ from admin.summaries.quality import STANDINGS
 from admin.summaries.spans import SPANS, fitting
 from admin.summaries.what_if import prepare
 from admin.words import REASONS
-from store.decisions.rollups import MINUTE_S, RequestSums
+from store.decisions.rollups import RequestSums
+from store.sums import MINUTE_S
 
 _LATEST = 3_000
 _BLOCKS = 12

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from admin.sources import Sources
-from store.decisions.rollups import HOUR_S, MINUTE_S
+from store.sums import HOUR_S, MINUTE_S
 
 SPANS = {
     "15min": (900, MINUTE_S),

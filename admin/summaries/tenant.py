@@ -12,10 +12,10 @@ from admin.summaries.quality import offloaded_quality
 from admin.summaries.tenants import name_of, state_of_tenant
 from admin.terms_form import terms_shown, version_of
 from learning.bank.forgetting import Forgetter
-from store.decisions.rollups import DAY_S, DELETED
 from store.people.described import described
 from store.people.keys import KeptInConfiguration
 from store.records import Key, Tenant
+from store.sums import DAY_S, DELETED
 
 _DAYS_KEPT = ("texts_days", "rows_days", "examples_days")
 _MOST_DAYS = 36_525
@@ -57,7 +57,7 @@ def tenant(sources: Sources, asked: Asked) -> Summary:
         },
         "offloaded": sum(
             row.requests
-            for row in sources.rollups.of_tenant(id, since_s, asked.now_s)
+            for row in sources.rollups.requests(DAY_S, since_s // DAY_S * DAY_S, id, by_time=False)
             if row.outcome == "answered" and row.engine != references.get(row.model, row.engine)
         ),
         "quality": {"offloaded": good, "measured": any(good.values())},

@@ -12,9 +12,9 @@ from admin.sources import Sources
 from admin.summaries.limit_use import DAYS, fullest, limit_use
 from admin.summaries.tenant_quality import tenant_quality
 from admin.terms_form import terms_shown
-from store.decisions.rollups import DAY_S, DELETED, HOUR_S
 from store.people.described import state_of
 from store.records import Key, Tenant
+from store.sums import DAY_S, DELETED, HOUR_S
 
 PER_PAGE = 50
 SORTS = ("requests", "cost_usd", "tokens", "name", "keys", "examples", "quality")

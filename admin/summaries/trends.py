@@ -14,7 +14,8 @@ from admin.summaries.quality import offloaded_quality
 from admin.summaries.requests import keys_to_choose, tenants_to_choose
 from admin.summaries.spans import fitting
 from store.decisions.quality_rollups import QualitySums
-from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, RequestSums, percentile
+from store.decisions.rollups import RequestSums, percentile
+from store.sums import DAY_S, HOUR_S, MINUTE_S
 
 SPANS = {"15min": 15 * MINUTE_S, "hour": HOUR_S, "day": DAY_S, "week": 7 * DAY_S, "month": 30 * DAY_S}
 _LONGEST_S = 400 * DAY_S

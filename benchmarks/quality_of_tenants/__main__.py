@@ -70,7 +70,7 @@ def fill(store: Store, tenants: int, outcomes: int, exponent: float, seed: int =
     writing.wait()
     while store.decisions.quality.catch_up():
         pass
-    store.decisions.quality.trim(now_s).result(60)
+    store.decisions.trim_sums(now_s).result(60)
 
 
 def looked(store: Store) -> dict[str, float]:

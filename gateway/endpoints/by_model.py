@@ -7,7 +7,7 @@ but for the model it asks for and whether it names something that is stored upst
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -71,7 +71,7 @@ class ByModel:
         self._limiter = limiter
 
     def engines_of(self, model: str) -> tuple[str, ...]:
-        """Who serves a model; nobody where it is none of these."""
+        """Give who serves a model; nobody where it is none of these."""
         served = self._models.get(model)
         return served.engines if served is not None else ()
 
@@ -143,23 +143,10 @@ class ByModel:
                 param="x-understudy-engine",
             )
         path = _path(asked.target)
-        api = api_of(path)
-        engines = [self._engines[name] for name in ([forced] if forced else reversed(names))]
-        engines = [engine for engine in engines if engine.info.speaks(api)]
-        if not engines:
-            raise not_spoken(asked.model, path)
-        there = [one for one in engines if arrival.reach.allows_region(one.info.region)]
-        if not there:
-            refuse_elsewhere(arrival, engines[0])
-        engines = there
-        planned = engines[0].info.model
+        engines = self._may_answer(asked, path, (forced,) if forced else names[::-1])
         not_at: frozenset[str] = frozenset()
-        if asked.names_something_stored:
-            engines = engines[:1]
-            if isinstance(holder := engines[0], Replicas):
-                not_at = holder.only_where_stored(tenant, asked.stored_id)
-        elif path in _SAME_MODEL_ONLY:
-            engines = [engine for engine in engines if engine.info.model == planned]
+        if asked.names_something_stored and isinstance(holder := engines[0], Replicas):
+            not_at = holder.only_where_stored(tenant, asked.stored_id)
         session = session_of(named_session(asked.request.headers), asked.fields or {})
         made = partial(
             asked.outgoing,
@@ -174,6 +161,24 @@ class ByModel:
             Try(engine, made(engine.info.model), in_outage)
             for engine, in_outage in ((self._engines[way.engine], only) for way, only in ways)
         ]
+
+    def _may_answer(self, asked: Incoming, path: str, names: Sequence[str]) -> list[Engine]:
+        """Give the engines of these names that may answer, in this order: by API, region and model.
+
+        Raises RequestError where there is none.
+        """
+        arrival, api = asked.journey.admitted, api_of(path)
+        speaking = [engine for name in names if (engine := self._engines[name]).info.speaks(api)]
+        if not speaking:
+            raise not_spoken(asked.model, path)
+        there = [engine for engine in speaking if arrival.reach.allows_region(engine.info.region)]
+        if not there:
+            refuse_elsewhere(arrival, speaking[0])
+        if asked.names_something_stored:
+            return there[:1]
+        if path in _SAME_MODEL_ONLY:
+            return [engine for engine in there if engine.info.model == there[0].info.model]
+        return there
 
 
 def _path(target: str) -> str:

@@ -102,7 +102,7 @@ class ByPipeline:
         contributor = end_user = user = ""
         if self._end_users is not None:
             contributor, end_user = self._end_users.behind(arrival, given, fields)
-            user = self._end_users.user(given, fields)
+            user = self._end_users.sources.user(given, fields)
         _, separator, query = incoming.target.partition("?")
         return Asked(
             arrival,

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from engines.answers.answer import Assembled
 from gateway.keepers.keeper import Kept
+from gateway.keepers.request import completion_id
 from router.finished import Finished
 from router.plan import Action, Attempt, Candidate, ExampleSelection, Plan, Weighed
 from router.proving.standing import Proof
 from store.decisions.choices import Choices
 from store.records import PROOF_COMPARED, PROOF_LEAST, PROOF_LOWER, PROOF_UPPER, ChoiceRecord
-
-_MAX_ID_CHARACTERS = 200
 
 
 class ChoiceKeeper:
@@ -66,7 +64,7 @@ class ChoiceKeeper:
             contributor=finished.asked.contributor,
             at_s=arrival.started_at_s,
             model=finished.model,
-            completion_id=_completion_id(finished.assembled),
+            completion_id=completion_id(finished.assembled),
             engine=attempt.engine,
             example_ids=finished.example_ids,
             policy=plan.policy,
@@ -94,7 +92,7 @@ class ChoiceKeeper:
 def _as_chosen(
     finished: Finished, plan: Plan, attempt: Attempt, actions: tuple[dict[str, Any], ...], chosen: int
 ) -> bool:
-    """Whether what answered is what was drawn: its probability then says how likely this answer was.
+    """Tell if what answered is what was drawn: its probability then says how likely this answer was.
 
     A stand-in may well be one of the actions, but it was not drawn; nor were two engines that said a part of it each, or
     one that the client named.
@@ -196,8 +194,3 @@ def _examples(plan: Plan, attempt: Attempt, helped: ExampleSelection | None) -> 
         "examples_explored": helped.explored,
         "examples_probability": helped.probability,
     }
-
-
-def _completion_id(assembled: Assembled | None) -> str:
-    id = assembled.completion.get("id") if assembled is not None else None
-    return id if isinstance(id, str) and len(id) <= _MAX_ID_CHARACTERS else ""

@@ -73,7 +73,7 @@ def _whole(text: str) -> str:
 
 
 def _characters(value: Any) -> int:
-    """Of its texts, as far as they are counted in a moment."""
+    """Count the characters of its texts, as far as that takes a moment."""
     found, waiting = 0, [value]
     for _ in range(_MOST_VALUES):
         if not waiting:

@@ -1,4 +1,4 @@
-"""What else is content of a request beside its conversation and answer: screened and cut, for people to read."""
+"""Keeps what is content of a request beside its conversation and answer: screened and cut, for people to read."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def _calls(finished: Finished, max_characters: int) -> list[dict[str, Any]]:
 
 
 def _error(finished: Finished) -> str:
-    """What its client was told of its failure, or what broke its answer off."""
+    """Give what its client was told of its failure, or what broke its answer off."""
     if finished.told:
         return finished.told[:_ERROR_CHARACTERS]
     if finished.outcome is Outcome.UPSTREAM_ERROR:
@@ -229,7 +229,7 @@ def _error(finished: Finished) -> str:
 
 
 def _words(body: bytes) -> str:
-    """What an error body says: its message, else the beginning of it."""
+    """Read what an error body says: its message, else the beginning of it."""
     if body.startswith((b"event:", b"data:")):
         body = next((data for data in events(body) if b'"error"' in data), body)
     value = _json(body)

@@ -65,7 +65,7 @@ class EmbeddingKeeper:
         return self._under_way.get(key)
 
     def settled(self) -> bool:
-        """Whether everything to be kept has been handed to the store."""
+        """Tell if everything to be kept has been handed to the store."""
         with self._lock:
             return not self._under_way
 
@@ -107,7 +107,7 @@ class EmbeddingKeeper:
 
 
 def _holds_vectors(body: bytes) -> bool:
-    """Whether this is an answer with an embedding in every place, as numbers or in base64."""
+    """Tell if this is an answer with an embedding in every place, as numbers or in base64."""
     try:
         answer = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -91,7 +91,7 @@ class ExactKeeper:
             yield "exact", self._cache.put_all(gathered), len(gathered)
 
     def _answer(self, finished: Finished) -> ExactAnswer | str:
-        """What is to be kept; or why nothing is."""
+        """Give what is to be kept; or why nothing is."""
         assembled, body = finished.assembled, finished.body
         reason = self._refusal(finished)
         if reason is not None or assembled is None:
@@ -156,5 +156,5 @@ def _examples(finished: Finished) -> list[Example]:
 
 
 def _unread(finished: Finished) -> bool:
-    """Whether nobody could look in time if there is an answer already."""
+    """Tell if nobody could look in time if there is an answer already."""
     return any(each.startswith("exact:") for each in finished.bypassed)

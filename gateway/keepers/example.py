@@ -10,7 +10,7 @@ import structlog
 from cachetools import LRUCache
 
 from engines.chat import Usage
-from gateway.keepers.keeper import Kept
+from gateway.keepers.keeper import Kept, vector_of
 from learning.outcomes.wrapping import as_used
 from router.asked import Arrival
 from router.digest import (
@@ -25,7 +25,6 @@ from router.digest import scope as scope_of
 from router.embedding.embedder import Embedder
 from router.embedding.templates import Templates
 from router.finished import Finished
-from router.plan import Plan
 from router.shedding import NEVER, Loaded
 from store.admission import Admission, Contributor, Pair
 from store.admission.cutting import cut
@@ -102,7 +101,7 @@ class ExampleKeeper:
         scope = scope_of(chat, named=asked.controls.scope, end_user=asked.end_user)
         self._templates.kept_as(arrival.tenant, scope, text, verdict.question)
         embedded_text = self._templates.digest(arrival.tenant, scope, verdict.question).text
-        vector = self._vector(finished.plan, embedded_text)
+        vector = vector_of(finished.plan, embedded_text, self._embed)
         usage = finished.usage or Usage(0, 0)
         new = NewExample(
             tenant=arrival.tenant,
@@ -135,15 +134,8 @@ class ExampleKeeper:
             return None
         return Contributor(**asdict(self._standing(arrival.tenant, arrival.key_id, time.time())))
 
-    def _vector(self, plan: Plan | None, text: str) -> Vector | None:
-        if plan is not None and plan.vector is not None and plan.embedded_text == text:
-            return plan.vector
-        try:
-            return self._embedder.embed_blocking(cut(text, self._embedded_characters))
-        except Exception as error:
-            # Kept without a vector: learning.bank.reembedding gives it one later.
-            log.warning("embedding_failed", error=error)
-            return None
+    def _embed(self, text: str) -> Vector:
+        return self._embedder.embed_blocking(cut(text, self._embedded_characters))
 
     def _neighbours(
         self, tenant: str, users_scope: str, vector: Vector | None

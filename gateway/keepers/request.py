@@ -102,15 +102,10 @@ class RequestKeeper:
 
 
 def row_of(ended: Journey, *, no_text: str = "", session: str = "") -> RequestRecord:
-    """The row of a request, as the log has it."""
+    """Make the row of a request, as the log has it."""
     arrival, usage = ended.arrival, ended.usage or _NO_USAGE
-    finished = ended if isinstance(ended, Finished) else None
-    assembled = finished.assembled if finished is not None else None
     stood_in_for, first_s = ended.stood_in_for, ended.first_chunk_s
-    placement, call = None, None
-    if finished is not None:
-        placement, plan = finished.asked.placement, finished.plan
-        call = plan.attempts[0].call if plan is not None else None
+    pipelines = _by_pipeline(ended) if isinstance(ended, Finished) else _NO_PIPELINE
     return RequestRecord(
         id=arrival.id,
         tenant=arrival.tenant,
@@ -121,10 +116,7 @@ def row_of(ended: Journey, *, no_text: str = "", session: str = "") -> RequestRe
         outcome=ended.outcome.value,
         status=ended.status,
         policy=ended.policy,
-        policy_version=finished.policy_version if finished is not None else "",
-        probability=finished.probability if finished is not None else 1.0,
         reason=_reason(ended),
-        example_ids=_example_ids(finished) if finished is not None else (),
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         usage_estimated=usage.estimated,
@@ -135,31 +127,48 @@ def row_of(ended: Journey, *, no_text: str = "", session: str = "") -> RequestRe
         stages_ms=orjson.dumps({name: _ms(s) for name, s in ended.stages_s.items()}).decode(),
         key_id=arrival.key_id or "",
         cached_tokens=usage.cached_tokens,
-        continued=",".join(finished.carried_on_by) if finished is not None else "",
-        reference_cost_usd=finished.reference_cost_usd if finished is not None else None,
-        exact_key=finished.exact_key if finished is not None else None,
         failed_over="" if stood_in_for is None else str(stood_in_for),
         trail=_trail(ended),
         api=arrival.api or "chat",
-        end_user=(user_part(finished.asked.contributor) if finished is not None else "") or arrival.user,
         cache_write_tokens=usage.cache_write_tokens,
         images=usage.images,
         service_tier=usage.service_tier[:40],
-        examples_usd=finished.examples_usd if finished is not None else 0.0,
-        example_tokens=finished.example_tokens if finished is not None else 0,
-        completion_id=completion_id(assembled),
         session=session,
-        error_kind=(call.failed if call is not None else "") or _error_kind(ended),
-        finish_reason=assembled.finish_reason()[:40] if assembled is not None else "",
         no_text=no_text,
-        run=call.run if call is not None else placement.run if placement is not None else "",
-        step=placement.step if placement is not None else "",
+        **{"end_user": arrival.user, "error_kind": _error_kind(ended), **pipelines},
     )
 
 
-def _example_ids(finished: Finished) -> tuple[int, ...]:
-    """Those that were sent along, or whose answer was given."""
-    return finished.example_ids if finished.reused_example is None else (finished.reused_example,)
+_NO_PIPELINE: dict[str, Any] = {"policy_version": "", "probability": 1.0, "example_ids": ()}
+
+
+def _by_pipeline(finished: Finished) -> dict[str, Any]:
+    """Give the columns of the row that only requests of the pipeline fill."""
+    assembled, reused = finished.assembled, finished.reused_example
+    # Those that were sent along, or whose answer was given.
+    columns: dict[str, Any] = {
+        "policy_version": finished.policy_version,
+        "probability": finished.probability,
+        "example_ids": finished.example_ids if reused is None else (reused,),
+        "continued": ",".join(finished.carried_on_by),
+        "reference_cost_usd": finished.reference_cost_usd,
+        "exact_key": finished.exact_key,
+        "examples_usd": finished.examples_usd,
+        "example_tokens": finished.example_tokens,
+    }
+    if user := user_part(finished.asked.contributor):
+        columns["end_user"] = user
+    if assembled is not None:
+        columns["completion_id"] = completion_id(assembled)
+        columns["finish_reason"] = assembled.finish_reason()[:40]
+    if (placement := finished.asked.placement) is not None:
+        columns["run"], columns["step"] = placement.run, placement.step
+    call = finished.plan.attempts[0].call if finished.plan is not None else None
+    if call is not None:
+        columns["run"] = call.run
+        if call.failed:
+            columns["error_kind"] = call.failed
+    return columns
 
 
 def _reason(ended: Journey) -> str:
@@ -187,7 +196,7 @@ def _error_kind(ended: Journey) -> str:
 
 
 def _trail(ended: Journey) -> str:
-    """Who was asked, as JSON; empty where only the one was that answered."""
+    """Write who was asked, as JSON; empty where only the one was that answered."""
     if not any(one.kind for one in ended.trail):
         return ""
     tried = [

@@ -62,7 +62,7 @@ class ResponseKeeper:
 
 
 def kept_here(finished: Finished) -> bool:
-    """Whether no upstream holds all of an answer: another engine than the reference gave it, or with examples of ours."""
+    """Tell if no upstream holds all of an answer: another engine than the reference gave it, or with examples of ours."""
     return not finished.from_reference and finished.asked.chat.state in ("", IN_BODY)
 
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator
 
-import structlog
 from cachetools import LRUCache
 
-from gateway.keepers.keeper import Kept
+from gateway.keepers.keeper import Kept, vector_of
 from gateway.task_metrics import TaskMetrics
 from router.embedding.embedder import BlockingEmbedder
 from router.finished import Finished
@@ -22,11 +21,9 @@ from router.tasks.matching import MOST_TASKS
 from router.tasks.soft import soft_labels
 from router.tasks.task import Posed
 from store.admission import Admission
-from store.records import AnsweredBy, TaskAnswer, Vector
+from store.records import AnsweredBy, TaskAnswer
 from store.store import Tasks
 from store.tasks.tasks import Source, TaskRow
-
-log = structlog.get_logger(__name__)
 
 _NOTED = 10_000
 
@@ -104,7 +101,8 @@ class TaskKeeper:
                     checked=plan.checked,
                     contributor=finished.asked.contributor,
                     end_user=finished.asked.end_user,
-                    vector=self._vector(finished, verdict.question),
+                    # One of the unredacted text would give away what was replaced.
+                    vector=vector_of(plan, verdict.question, self._embedder.embed_blocking),
                     embedding_version=self._embedder.version,
                 )
             ),
@@ -140,18 +138,6 @@ class TaskKeeper:
         )
         self._tasks.known.add(row, most=most)
         self._noted[task.tenant, task.slot] = True
-
-    def _vector(self, finished: Finished, text: str) -> Vector | None:
-        """The vector of the text that is kept: one of the unredacted text would give away what was replaced."""
-        plan = finished.plan
-        if plan is not None and plan.vector is not None and plan.embedded_text == text:
-            return plan.vector
-        try:
-            return self._embedder.embed_blocking(text)
-        except Exception as error:
-            # Without one it trains no student, and still counts.
-            log.warning("embedding_failed", error=error)
-            return None
 
 
 def _read(finished: Finished, posed: Posed) -> tuple[str | None, str, dict[str, float] | None, str]:

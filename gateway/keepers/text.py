@@ -43,7 +43,7 @@ class Allowance:
         self._since = timer()
 
     def open(self) -> bool:
-        """Whether anything is left."""
+        """Tell if anything is left."""
         now = self._timer()
         self._left_s = min(_BURST_S, self._left_s + (now - self._since) * self._share)
         self._since = now
@@ -199,7 +199,7 @@ class TextKeeper:
 
 
 def _is_repeat(finished: Finished) -> bool:
-    """Whether another request's texts are its own. A similar question has words of its own."""
+    """Tell if another request's texts are its own. A similar question has words of its own."""
     return finished.hit is not None and finished.reused_example is None
 
 
@@ -246,7 +246,7 @@ def _said(assembled: Assembled | None) -> str:
 def _sent(
     messages: Sequence[Mapping[str, Any]], attempt: Attempt | None, left_out: int
 ) -> tuple[int | None, tuple[SentExample, ...]]:
-    """Where the examples stood among the kept messages, and which they were: see router.prompt.with_examples."""
+    """Give where the examples stood among the kept messages, and which they were: see router.prompt.with_examples."""
     if attempt is None or not attempt.examples:
         return None, ()
     lead = 0

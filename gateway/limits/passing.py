@@ -14,6 +14,7 @@ from gateway.encodings import decoded
 from gateway.forms import read_form
 from gateway.limits.bounding import asking_for_usage
 from gateway.limits.limiter import Limiter
+from gateway.limits.scopes import Scope
 from gateway.limits.usage_chunk import UsageStripper
 from gateway.paths import canonical
 from router.finished import Journey
@@ -29,7 +30,7 @@ _MOST_BYTES = 2**28
 
 
 class Passing(NamedTuple):
-    """What goes to the engine, and how its answer goes on."""
+    """Holds what goes to the engine, and how its answer goes on."""
 
     body: bytes | AsyncIterator[bytes]
     strip: UsageStripper | None = None
@@ -66,23 +67,18 @@ async def reserved(
         plain = await off_loop(_MOST_BYTES, decoded, body, encoding, _MOST_BYTES)
     if fields is None and isinstance(plain, bytes):
         fields = _parsed(plain)
-    without_usage = None
+    said: Mapping[str, Any] = {}
+    size_bytes = 0
     if fields is not None:
-        bounds = limiter.bounded(scopes, fields, api)
-        asks = asking_for_usage(api, fields)
-        if asks and not (any(one.spends for one in scopes) and all(info.tells_usage.asked for info in infos)):
-            asks = {}
-        if asks:
-            without_usage = partial(orjson.dumps, {**fields, **bounds})
-        if bounds or asks:
-            fields = {**fields, **bounds, **asks}
-            plain = body = orjson.dumps(fields)
-    said = fields or {}
-    if fields is None and isinstance(plain, bytes) and content_type.lower().startswith("multipart/form-data"):
-        said = await off_loop(len(plain), _said_in_form, plain, content_type)
+        said, passing = _bounded(limiter, scopes, fields, infos, body, api)
+        counted = plain if passing.body is body else passing.body
+        size_bytes = len(counted) if isinstance(counted, bytes) else 0
+    else:
+        passing = Passing(body)
+        if isinstance(plain, bytes) and content_type.lower().startswith("multipart/form-data"):
+            said = await off_loop(len(plain), _said_in_form, plain, content_type)
     model = journey.model or str(said.get("model") or "")
     prices = [info.price_of(model) for info in infos]
-    size_bytes = len(plain) if isinstance(plain, bytes) and fields is not None else 0
     journey.bill = await limiter.ask(
         scopes,
         model,
@@ -93,7 +89,29 @@ async def reserved(
         answers_no_text=api in ("embeddings", "moderations") or path in _USED_PATHS,
         images=_images(said) if api == "images" else 0,
     )
-    return Passing(body, None if without_usage is None else UsageStripper(), without_usage)
+    return passing
+
+
+def _bounded(
+    limiter: Limiter,
+    scopes: Sequence[Scope],
+    fields: Mapping[str, Any],
+    infos: Sequence[EngineInfo],
+    body: bytes | AsyncIterator[bytes],
+    api: str,
+) -> tuple[Mapping[str, Any], Passing]:
+    """Add to a body what its limits need: the most tokens, and the engine's own count where a budget is to be charged."""
+    bounds = limiter.bounded(scopes, fields, api)
+    asks = asking_for_usage(api, fields)
+    if asks and not (any(one.spends for one in scopes) and all(info.tells_usage.asked for info in infos)):
+        asks = {}
+    if not bounds and not asks:
+        return fields, Passing(body)
+    bounded = {**fields, **bounds}
+    if not asks:
+        return bounded, Passing(orjson.dumps(bounded))
+    asking = {**bounded, **asks}
+    return asking, Passing(orjson.dumps(asking), UsageStripper(), partial(orjson.dumps, bounded))
 
 
 def _images(fields: Mapping[str, Any]) -> int:

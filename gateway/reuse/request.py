@@ -71,17 +71,7 @@ def semantic_ask(
     delta = deltas.get(key_id or KEYLESS)
     if delta is None or controls.no_store or controls.steers:
         return None
-    fields = chat.fields
-    if (
-        fields.get("n", 1) not in (None, 1)
-        or carries_tools(chat)
-        or any(fields.get(name) is not None for name in _NEVER_WITH)
-        or fields.get("modalities") not in (None, ["text"])
-        or not is_plain_text(chat.messages)
-    ):
-        return None
-    asked = next((m for m in reversed(chat.messages) if m.get("role") == "user"), None)
-    if asked is None or not isinstance(asked.get("content"), str):
+    if not _asks_plainly(chat):
         return None
     text = question(chat.messages)
     if not text or len(text) > max_characters:
@@ -98,3 +88,16 @@ def semantic_ask(
         remembered_for=in_memory_of(tenant, end_user),
         ignored_fields=ignored_fields,
     )
+
+
+def _asks_plainly(chat: ChatRequest) -> bool:
+    """Tell if a request is plain texts, a user's among them, and asks for one text."""
+    fields = chat.fields
+    if fields.get("n", 1) not in (None, 1) or fields.get("modalities") not in (None, ["text"]):
+        return False
+    if carries_tools(chat) or any(fields.get(name) is not None for name in _NEVER_WITH):
+        return False
+    if not is_plain_text(chat.messages):
+        return False
+    asked = next((m for m in reversed(chat.messages) if m.get("role") == "user"), None)
+    return asked is not None and isinstance(asked.get("content"), str)

@@ -1,4 +1,4 @@
-"""What happens in a run, as events for a client that follows all of it."""
+"""Tells what happens in a run, as events for a client that follows all of it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ async def followed(run: LiveRun) -> AsyncIterator[dict[str, Any] | None]:
                 for event in _grown(cell, told):
                     yield event
                 yield ended_event(cell)
-        while not run.lost and (
-            run.ended is None or not all(cell.kept for cell in run.cells.values()) or not queue.empty()
-        ):
+        while not run.lost and not (_kept(run) and queue.empty()):
             for cell in streamed:
                 for event in () if cell.ended else _grown(cell, told):
                     yield event
@@ -51,8 +49,13 @@ async def followed(run: LiveRun) -> AsyncIterator[dict[str, Any] | None]:
         run.watchers.remove(watch)
 
 
+def _kept(run: LiveRun) -> bool:
+    """Tell if the run has ended and all its variables are kept."""
+    return run.ended is not None and all(cell.kept for cell in run.cells.values())
+
+
 def _grown(cell: Cell, told: dict[str, int]) -> Iterator[dict[str, Any]]:
-    """What was said of a variable since it was told last, if its text is told as it comes."""
+    """Give what was said of a variable since it was told last, if its text is told as it comes."""
     if len(cell.text) > told.get(cell.id, len(cell.text)):
         piece, told[cell.id] = cell.text[told[cell.id] :], len(cell.text)
         yield {"type": "variable.delta", "variable": cell.id, "name": cell.name, "delta": piece}

@@ -21,13 +21,13 @@ USER_HEADER = "x-understudy-user"
 
 @dataclass(frozen=True, slots=True)
 class UserSources:
-    """Where a request names its end user; the first that does counts."""
+    """The places in which a request may name its end user; the first that does counts."""
 
     names: tuple[str, ...] = (USER_HEADER, *USER_FIELDS)
     """With a hyphen: a header; with a dot: a field of an object in the body (`metadata.user_id`); else one of the body."""
 
     def user(self, headers: Mapping[str, str], fields: Mapping[str, Any]) -> str:
-        """The end user as the client names them; empty where the request names none, or none by a text."""
+        """The end user as the client names them; empty if the request names none, or none by a text."""
         for name in self.names:
             value = headers.get(name) if "-" in name else _field(fields, name)
             if value and isinstance(value, str):
@@ -45,7 +45,7 @@ USUAL_SOURCES = UserSources()
 
 
 class Behind(NamedTuple):
-    """Who is behind a request."""
+    """The contributor and the end user behind a request."""
 
     contributor: str = ""
     """As what is kept of it is marked; empty when neither key nor user is known."""
@@ -66,16 +66,12 @@ class EndUsers:
     sources: UserSources = USUAL_SOURCES
 
     def behind(self, arrival: Arrival, headers: Mapping[str, str], fields: Mapping[str, Any]) -> Behind:
-        """Who is behind a request, which names its end user in its headers, in its body, or not at all."""
+        """Return who is behind a request, which names its end user in its headers, in its body, or not at all."""
         user = self.sources.user(headers, fields)
         return self.named(arrival.tenant, arrival.key_id, user, apart=self.keeps_apart(arrival))
 
-    def user(self, headers: Mapping[str, str], fields: Mapping[str, Any]) -> str:
-        """The end user as a request names them; empty where it names none."""
-        return self.sources.user(headers, fields)
-
     def keeps_apart(self, arrival: Arrival) -> bool:
-        """Whether each end user of this request's key has a memory of their own."""
+        """Tell if each end user of this request's key has a memory of their own."""
         return arrival.partition == "user" if arrival.partition else self.apart
 
     def digest(self, tenant: str, user: str) -> str:
@@ -107,6 +103,6 @@ def user_part(contributor: str) -> str:
 
 
 def is_from(name: str, *, key_id: str | None = None, digest: str | None = None) -> bool:
-    """Whether the contributor `name` has that key, or that user's digest. Without either nobody matches."""
+    """Tell if the contributor `name` has that key, or that user's digest. Without either nobody matches."""
     key, _, user = name.partition("/")
     return bool(key_id and key == key_id) or bool(digest and user == digest)

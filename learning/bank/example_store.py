@@ -43,10 +43,10 @@ class ExampleStore:
     followed: Callable[[int], object]
     """Waits until this process's index has followed the log up to a sequence number."""
     standing: Callable[[str, str, float], Standing]
-    """What a key has contributed so far, by tenant, key id and time. Blocks."""
+    """Returns a key's contributions so far, by tenant, key id and time. Blocks."""
     secret: bytes
     templates: Templates = field(default_factory=Templates)
-    """What of a question is embedded."""
+    """Choose the part of a question that is embedded."""
     made_at_s: Callable[[str], float | None] = lambda key_id: None
     """When a key was made. Blocks."""
 
@@ -60,7 +60,7 @@ class ExampleStore:
         *,
         end_user: str = "",
     ) -> Digested:
-        """What is kept of a demonstration from a key (None: from an operator). Some ms of CPU. Raises NotAdmitted."""
+        """Return what is kept of a demonstration from a key (None: an operator). Some ms of CPU. Raises NotAdmitted."""
         by = None if key_id is None else self._contributor(tenant, key_id)
         return digested(
             chat,
@@ -76,7 +76,7 @@ class ExampleStore:
         return Contributor(**asdict(self.standing(tenant, key_id, time.time())))
 
     def may_judge(self, tenant: str, key_id: str, example: Example) -> bool:
-        """Whether what this key says of an answer counts for an example of it. Blocks."""
+        """Tell if this key's word on an answer counts for an example of it. Blocks."""
         by, limits = self._contributor(tenant, key_id), self.admission.settings.contributors
         own = is_from(example.contributor, key_id=key_id)
         if not own and by.examples == 0 and (made_at_s := self.made_at_s(key_id)) is not None:

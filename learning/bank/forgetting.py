@@ -25,7 +25,7 @@ class Forgotten:
     choices: int = 0
     """Logged decisions, with the requests' embeddings and the feedback."""
     versions: int = 0
-    """Of what was learnt: all of the tenant's, where anything it was learnt from went. Learnt anew from what is left."""
+    """Learnt versions: all of the tenant's, if anything they were learnt from went. Learnt anew from what is left."""
     keys: int = 0
     """Revoked; only where a tenant is deleted."""
 

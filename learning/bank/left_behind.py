@@ -8,9 +8,9 @@ from store import Store
 
 
 def left_behind(store: Store, tenant: str) -> list[str]:
-    """What no request reaches once there is a key, a line for each former tenant, and how to bring examples to `tenant`.
+    """List what no request reaches once there is a key, a line per former tenant, and how to bring examples to `tenant`.
 
-    Empty where nothing was remembered. Blocks.
+    Empty if nothing was remembered. Blocks.
     """
     examples, data = store.examples.tenants(), shlex.quote(str(store.folder))
     lines = [

@@ -25,9 +25,9 @@ log = structlog.get_logger(__name__)
 
 _TENANTS = 128
 _TAUGHT = 500
-"""Of each tenant's newest examples, by how many it is taught at the start."""
+"""The number of each tenant's newest examples by which it is taught at the start."""
 _READ = 2000
-"""Of each tenant's newest examples, how many are looked at once something was learnt."""
+"""The number of each tenant's newest examples that are looked at once something was learnt."""
 _LOOK_AGAIN_S = 60.0
 _GATHER_S = 2.0
 """Pause before it looks, so that pieces which become known one after the other are one matter."""
@@ -62,7 +62,7 @@ class TemplateFollower(Follower):
         return False
 
     def _teach(self) -> Iterator[None]:
-        """What the process knew before it ended is in its examples."""
+        """Teach the templates from the stored examples, since the process forgets them at its end."""
         tenants = sorted(self._bank.tenants().items(), key=lambda found: -found[1])[:_TENANTS]
         for tenant, _ in tenants:
             for example in reversed(self._bank.newest(tenant, _TAUGHT)):

@@ -1,4 +1,4 @@
-"""What routing settings would bring on the requests of a log: offloaded share, quality and cost, each with an interval.
+"""Estimates what routing settings would bring on a log: offloaded share, quality and cost, each with an interval.
 
 The router's draw is replayed (learning.evaluation.replayed), then the quality floor beside it
 (learning.evaluation.floor_replay), and what that would have brought is estimated doubly robustly
@@ -15,7 +15,7 @@ from statistics import NormalDist
 import numpy as np
 
 from learning.evaluation.floor_replay import Floor, Replayed, with_floor_replayed
-from learning.evaluation.intervals import Interval, widened
+from learning.evaluation.intervals import Interval, Told, effective_samples, widened
 from learning.evaluation.logged import Floats, Logged
 from learning.evaluation.off_policy import Figure, difference, estimate, with_prediction
 from learning.evaluation.replayed import Exploring, Routing, replayed
@@ -24,23 +24,14 @@ FIGURES = ("quality", "cost_usd", "latency_s")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A number and its interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
 class Effect:
-    """What settings would bring."""
+    """The effect of routing settings on the requests of a log."""
 
     offloaded: Told
     """Share of requests that another engine than the reference answers."""
     quality: Told
     cost_usd: Told
-    """Of a request; likewise the next."""
+    """The cost of a request; likewise the next."""
     latency_s: Told
     stopped: float
     """Share of requests that the quality floor keeps with the reference."""
@@ -56,7 +47,7 @@ class Compared:
     now: Effect
     then: Effect
     differences: Mapping[str, Told]
-    """Of `then` against `now`: offloaded, quality, cost_usd, latency_s."""
+    """The rise of `then` over `now`: offloaded, quality, cost_usd, latency_s."""
 
 
 class Replay:
@@ -72,7 +63,7 @@ class Replay:
         resamples: int = 400,
         seed: int = 0,
     ) -> None:
-        """`floor`: None where the model promises nothing, or keeps its promise by proofs."""
+        """`floor`: None if the model promises nothing, or keeps its promise by proofs."""
         self._logged = logged
         self._exploring = exploring
         self._floor = floor
@@ -84,7 +75,7 @@ class Replay:
         }
 
     def effect(self, routing: Routing) -> Effect:
-        """What these settings would have brought."""
+        """Estimate the effect of these settings."""
         return self._effect(*self._target(routing))
 
     def compared(self, now: Routing, then: Routing) -> Compared:
@@ -131,9 +122,7 @@ class Replay:
             each = found[name]["dr"]
             least, most = self._figures[name].bounds or (0.0, math.inf)
             wider = self._wider(each.value, each.interval, self._between(name, runs))
-            told[name] = Told(
-                *(min(max(number, least), most) for number in (wider.value, wider.low, wider.high))
-            )
+            told[name] = Told(*(min(max(number, least), most) for number in wider))
         quality, offloaded = found["quality"]["dr"], self._offloaded(target, runs)
         return Effect(
             offloaded,
@@ -153,7 +142,7 @@ class Replay:
         return t * float(values.std(ddof=1)) * math.sqrt(1.0 + 1.0 / len(values))
 
     def _unseen(self, target: Floats, share: float) -> float:
-        """How far quality may be off because few answers of the `share` of requests that are offloaded were judged.
+        """Bound the quality's error from few judged answers among the `share` of requests that are offloaded.
 
         The reference's own answers are all known, so that they would make a handful of judged ones look like many: those are
         counted by themselves, as learning.evaluation.intervals.widened does.
@@ -169,8 +158,7 @@ class Replay:
         if not weights.any():
             return share
         mean = float((weights * np.where(known, log.quality, 0.0)).sum() / weights.sum())
-        samples = float(weights.sum() ** 2 / np.square(weights).sum())
-        low, high = widened(Interval(mean, mean), mean, samples, (0.0, 1.0), self._level)
+        low, high = widened(Interval(mean, mean), mean, effective_samples(weights), (0.0, 1.0), self._level)
         return share * max(mean - low, high - mean)
 
     def _away(self, target: Floats) -> Floats:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from learning.evaluation.intervals import Interval, Ratio, bootstrap, widened
+from learning.evaluation.intervals import Ratio, Told, bootstrap, effective_samples, widened
 from learning.evaluation.logged import Floats, Logged
 from router.examples.count import RUNGS
 from store.records import ChoiceRecord
@@ -25,22 +25,13 @@ _OF_A_SET = ("drop", "swap")
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """An estimate with its interval."""
-
-    value: float
-    """nan where it is unknown."""
-    interval: Interval
-
-
-@dataclass(frozen=True, slots=True)
 class Capped:
-    """What a cap would have brought on the requests of the log."""
+    """The estimated outcome of a cap on the requests of the log."""
 
     most: int
-    quality: Figure
-    cost_usd: Figure
-    latency_s: Figure
+    quality: Told
+    cost_usd: Told
+    latency_s: Told
     offloaded: float
     """Share of requests that went to another engine than the reference."""
     shortened: float
@@ -89,7 +80,7 @@ def at_most(
 
 
 def _why_unknown(most: int, longer: int, drawn: int, chance: float) -> str:
-    """What is missing: enough draws of the cap, or requests that had a chance of it."""
+    """Say which evidence is missing: enough draws of the cap, or requests that had a chance of it."""
     said = f"at most {most}: of {longer} requests that were sent as many or more, a cap of {most} was drawn for {drawn}"
     if drawn < _FEWEST:
         said += f"; {_FEWEST} are needed"
@@ -99,7 +90,7 @@ def _why_unknown(most: int, longer: int, drawn: int, chance: float) -> str:
 
 
 def _might_have_been(choice: ChoiceRecord, most: int) -> bool:
-    """Whether `most` could have been drawn instead: only the best known cap and the rungs beside it can."""
+    """Tell if `most` could have been drawn instead: only the best known cap and the rungs beside it can."""
     cap = choice.most_examples
     if cap == most:
         return True
@@ -125,12 +116,12 @@ def _weighed(
         resamples=resamples,
         seed=seed,
     )
-    samples = float(judged.sum() ** 2 / np.square(judged).sum()) if judged.any() else 0.0
+    samples = effective_samples(judged)
     found = {}
     for name, (value, interval) in zip(parts, drawn, strict=True):
         if name in _BOUNDS:
             interval = widened(interval, value if samples else 0.0, samples, _BOUNDS[name], level)
-        found[name] = Figure(value, interval)
+        found[name] = Told(value, *interval)
     reference = logged.log.chosen == logged.reference
     return Capped(
         most,

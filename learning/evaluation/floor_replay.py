@@ -32,12 +32,12 @@ class Floor:
     start: str | None = None
     """`QualityFloor.to_json` of the account; None: a new one."""
     judged_after_s: float = 1.0
-    """How long after a request its judgement arrives."""
+    """Seconds after a request at which its judgement arrives."""
 
 
 @dataclass(frozen=True, eq=False)
 class Replayed:
-    """What the floor made of a target, over several replays."""
+    """The target as the floor limits it, over several replays."""
 
     probabilities: Floats
     """[n, K]: mean over the replays."""
@@ -123,7 +123,7 @@ def _limited(target: Floats, reference: npt.NDArray[np.int64], cap: float) -> Fl
 
 
 class _Losses:
-    """What offloaded answers lose, from the judged ones."""
+    """Draws the losses of offloaded answers from the judged ones."""
 
     def __init__(self, logged: Logged, seed: int) -> None:
         log = logged.log
@@ -147,7 +147,7 @@ class _Losses:
             self._drawn[action] = drawn[np.argsort(self._predicted[drawn, action], kind="stable")]
 
     def of(self, row: int, action: int, rng: np.random.Generator) -> float:
-        """A loss, 0 to 1, for a request that takes an action; everything where nobody ever judged one."""
+        """A loss, 0 to 1, for a request that takes an action; everything if nobody ever judged one."""
         donors = self._drawn[action]
         if not len(donors):
             return 1.0

@@ -6,12 +6,12 @@ A point is the estimated outcome of a policy, with its intervals.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from learning.evaluation.logged import Logged
+from learning.evaluation.logged import Floats, Logged
 from learning.evaluation.off_policy import METHODS, Estimate, Method, estimate, with_prediction
 from learning.evaluation.target_policies import TargetPolicy
 
@@ -45,44 +45,17 @@ def frontier(
     if level >= 1.0 or resamples < 100:
         raise ValueError(f"level {level} and {resamples} resamples: below 1, and at least 100, are right")
     shown = sorted(set(preferences))
-    fitted = {
-        name: with_prediction(logged.log, figure, seed)
-        for name, figure in logged.figures(shown[0]).items()
-        if name != "reward"
-    } | {
-        f"reward {preference}": with_prediction(logged.log, logged.figures(preference)["reward"], seed)
-        for preference in shown
-    }
+    plain = {name: figure for name, figure in logged.figures(shown[0]).items() if name != "reward"}
+    rewards = {f"reward {preference}": logged.figures(preference)["reward"] for preference in shown}
+    fitted = {name: with_prediction(logged.log, each, seed) for name, each in (plain | rewards).items()}
+    wanted = _wanted(policies, shown)
     points: list[dict[str, Any]] = []
-    of = sum(len(shown) if policy.uses_preference else 1 for policy in policies)
-    for policy in policies:
-        for own in [(preference,) for preference in shown] if policy.uses_preference else [tuple(shown)]:
-            progress(len(points) / of)
-            target = policy.decide(logged, own[0])
-            figures = {
-                name: figure
-                for name, figure in fitted.items()
-                if not name.startswith("reward") or name in {f"reward {preference}" for preference in own}
-            }
-            found = estimate(
-                logged.log, target, figures, level=level, resamples=resamples, clip=clip, seed=seed
-            )
-            quality = found["quality"]["dr"]
-            points.append(
-                {
-                    "policy": policy.name,
-                    "preference": own[0] if policy.uses_preference else None,
-                    "offloaded": 1.0 - float(target[np.arange(len(target)), logged.reference].mean()),
-                    "unsupported": quality.unsupported,
-                    "effective_samples": quality.effective_samples,
-                    "clipped": quality.clipped,
-                    "clipping_bias": quality.clipping_bias,
-                    **{name: _intervals(found[name]) for name in ("quality", "cost_usd", "latency_s")},
-                    "rewards": {
-                        str(preference): _intervals(found[f"reward {preference}"]) for preference in own
-                    },
-                }
-            )
+    for policy, own in wanted:
+        progress(len(points) / len(wanted))
+        target = policy.decide(logged, own[0])
+        figures = {name: fitted[name] for name in (*plain, *(f"reward {preference}" for preference in own))}
+        found = estimate(logged.log, target, figures, level=level, resamples=resamples, clip=clip, seed=seed)
+        points.append(_point(logged, policy, own, target, found))
     return {
         "requests": len(logged.log),
         "judged": int(np.isfinite(logged.log.quality).sum()),
@@ -92,6 +65,41 @@ def frontier(
         "left_out": dict(logged.left_out),
         "level": level,
         "points": points,
+    }
+
+
+def _wanted(
+    policies: Sequence[TargetPolicy], preferences: Sequence[float]
+) -> list[tuple[TargetPolicy, tuple[float, ...]]]:
+    """List the points: a policy that depends on the preference has one for each, any other one for all of them."""
+    wanted: list[tuple[TargetPolicy, tuple[float, ...]]] = []
+    for policy in policies:
+        if policy.uses_preference:
+            wanted += [(policy, (preference,)) for preference in preferences]
+        else:
+            wanted.append((policy, tuple(preferences)))
+    return wanted
+
+
+def _point(
+    logged: Logged,
+    policy: TargetPolicy,
+    own: Sequence[float],
+    target: Floats,
+    found: Mapping[str, dict[Method, Estimate]],
+) -> dict[str, Any]:
+    """Describe a policy's estimates as JSON, with its rewards at the preferences `own`."""
+    quality = found["quality"]["dr"]
+    return {
+        "policy": policy.name,
+        "preference": own[0] if policy.uses_preference else None,
+        "offloaded": 1.0 - float(target[np.arange(len(target)), logged.reference].mean()),
+        "unsupported": quality.unsupported,
+        "effective_samples": quality.effective_samples,
+        "clipped": quality.clipped,
+        "clipping_bias": quality.clipping_bias,
+        **{name: _intervals(found[name]) for name in ("quality", "cost_usd", "latency_s")},
+        "rewards": {str(preference): _intervals(found[f"reward {preference}"]) for preference in own},
     }
 
 
@@ -114,7 +122,7 @@ def table(data: dict[str, Any], method: Method = "dr") -> str:
 
 
 def cautions(data: dict[str, Any]) -> list[str]:
-    """What limits the validity of the points, as lines of text; none if nothing does."""
+    """List the limits of the points' validity, as lines of text; none if nothing limits it."""
     said = []
     if any(point["unsupported"] > 0.01 for point in data["points"]):
         said.append(

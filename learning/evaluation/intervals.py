@@ -28,6 +28,20 @@ class Interval(NamedTuple):
     high: float
 
 
+class Told(NamedTuple):
+    """An estimate and its interval."""
+
+    value: float
+    """nan if it is unknown."""
+    low: float
+    high: float
+
+    @property
+    def interval(self) -> Interval:
+        """The interval alone."""
+        return Interval(self.low, self.high)
+
+
 class Ratio(NamedTuple):
     """mean(above) / mean(below), both [n]; for a plain mean `below` is all ones."""
 
@@ -40,7 +54,7 @@ def bootstrap(
 ) -> list[tuple[float, Interval]]:
     """Each ratio's value and its interval, from the same resamples of the n requests.
 
-    (nan, -inf to inf) where `below` is all zeros; an interval of width 0 where no resample differs. Efron & Tibshirani
+    (nan, -inf to inf) where `below` is all zeros; an interval of width 0 if no resample differs. Efron & Tibshirani
     1993, "An introduction to the bootstrap", section 12.5; the standard error of a ratio by the delta method.
 
     Raises ValueError for an empty log, a level outside (0, 1), or fewer than 100 resamples, which say nothing of the tails.
@@ -91,19 +105,37 @@ def widened(
     )
 
 
+def effective_samples(weights: Floats) -> float:
+    """Return how many equally weighted values tell as much: (sum w)^2 / sum w^2 (Kish 1965, section 11.7); 0 for none."""
+    squares = float(np.square(weights).sum())
+    return float(weights.sum()) ** 2 / squares if squares else 0.0
+
+
+def dispersion(values: Floats, weights: Floats, mean: float, bounds: tuple[float, float]) -> float:
+    """Return the weighted variance of the values, as a share of the largest variance within the bounds."""
+    most = (mean - bounds[0]) * (bounds[1] - mean)
+    if most <= 0.0:
+        return 1.0
+    return float((weights * np.square(values - mean)).sum() / weights.sum()) / most
+
+
 def weighted_mean(
-    values: Floats, weights: Floats, bounds: tuple[float, float] = (0.0, 1.0), *, level: float = 0.95
+    values: Floats,
+    weights: Floats,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    *,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
 ) -> tuple[float, Interval]:
     """The weighted mean of values within `bounds` and its interval, widened where it rests on few of them: both [n].
 
     Raises ValueError for no values.
     """
-    ((mean, interval),) = bootstrap([Ratio(values * weights, weights)], level=level)
-    effective = float(weights.sum() ** 2 / np.square(weights).sum())
-    most = (mean - bounds[0]) * (bounds[1] - mean)
-    variance = float(np.average(np.square(values - mean), weights=weights))
-    dispersion = variance / most if most > 0 else 1.0
-    return mean, widened(interval, mean, effective, bounds, level, dispersion=dispersion)
+    ratio = Ratio(values * weights, weights)
+    ((mean, interval),) = bootstrap([ratio], level=level, resamples=resamples, seed=seed)
+    samples, spread = effective_samples(weights), dispersion(values, weights, mean, bounds)
+    return mean, widened(interval, mean, samples, bounds, level, dispersion=spread)
 
 
 def sum_of(parts: Sequence[tuple[float, float, Interval]]) -> tuple[float, Interval]:
@@ -135,7 +167,7 @@ def _interval(
 
 
 def _counts(n: int, resamples: int, seed: int) -> Iterator[Floats]:
-    """How often each request is in each resample, [resamples, n], in blocks of rows."""
+    """Count each request in each resample, [resamples, n], in blocks of rows."""
     rng = np.random.default_rng(seed)
     at_once = max(1, _AT_ONCE // n)
     for start in range(0, resamples, at_once):

@@ -26,7 +26,7 @@ Quality = Literal["relative", "measured"]
 """relative: a judge compares with the reference, whose answers are 1 by definition. measured: by labels and users."""
 
 _RANK = {"label": 0, "judge": 1, "user": 2, "implicit": 3}
-"""Where an answer has outcomes of several sources, those of the first in this order count."""
+"""If an answer has outcomes of several sources, those of the first in this order count."""
 _VOLUNTARY = ("user", "implicit")
 
 
@@ -46,7 +46,7 @@ class Logged:
     available: Booleans
     """[n, K]: whether the action was weighed."""
     expected_quality: Floats
-    """[n, K]: the router's expectation when it chose; 0 where the action was not available."""
+    """[n, K]: the router's expectation when it chose; 0 if the action was not available."""
     expected_cost_usd: Floats
     """[n, K], as expected_quality."""
     expected_latency_s: Floats
@@ -56,12 +56,12 @@ class Logged:
     choices: tuple[ChoiceRecord, ...]
     quality_is: Quality
     self_selected: bool
-    """Whether quality is known from people who chose to give feedback, assumed to be like those who did not."""
+    """True if quality is known from people who chose to give feedback, assumed to be like those who did not."""
     left_out: Mapping[str, int]
     """Number of unused rows by reason: other (not weighed), impossible (probability 0, or not finite)."""
 
     def rewards(self, preference: float) -> Floats:
-        """[n]: reward of the chosen action (router.choosing.reward) at this preference; nan where quality is unknown.
+        """[n]: reward of the chosen action (router.choosing.reward) at this preference; nan if quality is unknown.
 
         Cost and latency are the observed ones, as shares of the dearest and slowest action's expected ones.
         """
@@ -106,7 +106,7 @@ def logged(experiences: Iterable[Experience], *, quality_is: Quality | None = No
         raise NothingLogged(_nothing(left_out))
     actions = _columns(kept)
     weighed = _weighed(kept, actions)
-    found = [_quality(experience.outcomes) for experience in kept]
+    found = [best_known([o for o in experience.outcomes if o.served]) for experience in kept]
     is_reference = weighed.chosen == weighed.reference
     if quality_is is None:
         quality_is = _quality_is(found, is_reference)
@@ -186,13 +186,13 @@ def _weighed(kept: Sequence[Experience], actions: Sequence[Action]) -> _Weighed:
     chosen, reference = np.zeros(n, np.int64), np.zeros(n, np.int64)
     for row, experience in enumerate(kept):
         for place, each in enumerate(experience.choice.actions):
-            at = column[_action(each)]
+            at = column[action_of(each)]
             available[row, at] = True
             probabilities[row, at], quality[row, at] = each["probability"], each["quality"]
             cost[row, at], latency[row, at] = each["cost_usd"], each["latency_s"]
             if place == experience.choice.chosen:
                 chosen[row] = at
-        reference[row] = column[_action(experience.choice.actions[-1])]
+        reference[row] = column[action_of(experience.choice.actions[-1])]
     return _Weighed(probabilities, quality, cost, latency, available, chosen, reference)
 
 
@@ -206,7 +206,7 @@ def _quality_is(found: Sequence[_Known | None], is_reference: Booleans) -> Quali
 
 
 def _known(found: Sequence[_Known | None], by_definition: Booleans) -> tuple[Floats, Floats]:
-    """[n]: quality, and the probability that it became known; both 1 by definition, nan where nothing is known."""
+    """[n]: quality, and the probability that it became known; both 1 by definition, nan if nothing is known."""
     values = np.array([math.nan if each is None else each[0] for each in found])
     probability = np.array([math.nan if each is None else each[1] for each in found])
     values[by_definition], probability[by_definition] = 1.0, 1.0
@@ -235,21 +235,20 @@ def _columns(kept: Sequence[Experience]) -> tuple[Action, ...]:
     for experience in kept:
         last = len(experience.choice.actions) - 1
         for place, each in enumerate(experience.choice.actions):
-            places.setdefault(_action(each), []).append(place / last if last else 1.0)
+            places.setdefault(action_of(each), []).append(place / last if last else 1.0)
     return tuple(sorted(places, key=lambda a: (sum(places[a]) / len(places[a]), a.engine, a.with_examples)))
 
 
-def _action(each: Mapping[str, object]) -> Action:
+def action_of(each: Mapping[str, object]) -> Action:
     return Action(str(each["engine"]), bool(each["with_examples"]))
 
 
-def _quality(outcomes: Sequence[OutcomeRecord]) -> _Known | None:
-    """What is known of the served answer's quality, from the best source that judged it."""
-    served = [outcome for outcome in outcomes if outcome.served]
-    if not served:
+def best_known(outcomes: Sequence[OutcomeRecord]) -> _Known | None:
+    """Return the quality of an answer by the best source that judged it; None without an outcome."""
+    source = min((outcome.source for outcome in outcomes), key=_RANK.__getitem__, default=None)
+    if source is None:
         return None
-    source = min((outcome.source for outcome in served), key=_RANK.__getitem__)
-    of = [outcome for outcome in served if outcome.source == source]
+    of = [outcome for outcome in outcomes if outcome.source == source]
     return sum(o.quality for o in of) / len(of), max(o.probability for o in of), source
 
 
@@ -265,7 +264,7 @@ def _filled(probability: Floats, chosen: npt.NDArray[np.int64]) -> Floats:
 
 
 def _features(choices: Sequence[ChoiceRecord], projected: int = 16) -> Floats:
-    """[n, d]: the context features by name, and the embedding projected on a few random directions; 0 where missing."""
+    """[n, d]: the context features by name, and the embedding projected on a few random directions; 0 if missing."""
     names = sorted({name for choice in choices for name in choice.context})
     context = np.array([[choice.context.get(name, 0.0) for name in names] for choice in choices])
     versions = Counter(choice.embedding_version for choice in choices if choice.vector is not None)

@@ -21,7 +21,7 @@ class MeanQuality:
     """Judgements, feedback or reviews."""
     mean: float
     low: float
-    """Of the interval, of 95 % where no other level was asked for."""
+    """The lower end of the interval, of 95 % if no other level was asked for."""
     high: float
     error: float
     """Standard error of the mean; of single or equal values it says nothing, and is 0."""

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from learning.evaluation.intervals import Interval, Ratio, bootstrap, widened
+from learning.evaluation.intervals import Interval, Ratio, bootstrap, dispersion, effective_samples, widened
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -29,13 +29,13 @@ class Log:
     """Logged decisions: n requests, K actions. `checked_log` makes one from arrays that are not trusted."""
 
     probabilities: Floats
-    """[n, K]: with which each action was taken; 0 where it was not available."""
+    """[n, K]: with which each action was taken; 0 if it was not available."""
     chosen: Ints
     """[n]: the column of the action taken."""
     quality: Floats
-    """[n]: of the chosen action's answer, 0 to 1; nan where unknown."""
+    """[n]: of the chosen action's answer, 0 to 1; nan if unknown."""
     known_probability: Floats
-    """[n]: probability that the chosen action's quality became known, above 0; 1 where it always does."""
+    """[n]: probability that the chosen action's quality became known, above 0; 1 if it always does."""
     cost_usd: Floats
     """[n]: of the chosen action."""
     latency_s: Floats
@@ -94,19 +94,19 @@ def checked_log(
             raise ValueError(f"{name} has the shape {getattr(log, name).shape}; {n} requests need ({n},)")
     if n and not (log.chosen.min() >= 0 and log.chosen.max() < actions):
         raise ValueError(f"chosen holds an index outside 0..{actions - 1}")
+    _check_values(log)
+    return log
+
+
+def _check_values(log: Log) -> None:
     if not (np.isfinite(log.probabilities).all() and (log.probabilities >= 0).all()):
         raise ValueError("probabilities must be finite and not negative")
-    if not (log.probabilities[np.arange(n), log.chosen] > 0).all():
+    if not (log.probabilities[np.arange(len(log)), log.chosen] > 0).all():
         raise ValueError("an action was chosen that the log says had probability 0")
     if not ((log.known_probability > 0) & (log.known_probability <= 1)).all():
         raise ValueError("known_probability must lie above 0 and at most at 1")
-    if not (
-        np.isfinite(log.features).all()
-        and np.isfinite(log.cost_usd).all()
-        and np.isfinite(log.latency_s).all()
-    ):
+    if not all(np.isfinite(each).all() for each in (log.features, log.cost_usd, log.latency_s)):
         raise ValueError("features, cost_usd and latency_s must be finite")
-    return log
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +167,8 @@ def estimate(
         how, bounds = weighted[name], figures[name].bounds
         if bounds is not None:
             value = float(np.clip(value, *bounds))
-            dispersion = _dispersion(how, bounds)
-            interval = widened(interval, how.mean, how.samples, bounds, level, dispersion=dispersion)
+            spread = dispersion(how.values, how.weights, how.mean, bounds)
+            interval = widened(interval, how.mean, how.samples, bounds, level, dispersion=spread)
         found[name][method] = Estimate(
             method, value, interval, n, how.samples, unsupported, how.clipped, how.clipping_bias
         )
@@ -185,7 +185,7 @@ def difference(
     resamples: int = 1000,
     seed: int = 0,
 ) -> tuple[float, Interval]:
-    """How much higher the mean of a figure is had `then` decided than had `now`: doubly robust, from the same resamples.
+    """Estimate the rise of a figure's mean had `then` decided instead of `now`: doubly robust, from the same resamples.
 
     Both targets are [n, K]. Narrower than two intervals beside each other, for most requests are decided alike.
     """
@@ -196,14 +196,6 @@ def difference(
     apart = Ratio(ratios[1].above - ratios[0].above, ratios[0].below)
     ((value, interval),) = bootstrap([apart], level=level, resamples=resamples, seed=seed)
     return value, interval
-
-
-def _dispersion(how: _Weighted, bounds: tuple[float, float]) -> float:
-    """Weighted variance of the values, as a share of the largest variance within the bounds."""
-    most = (how.mean - bounds[0]) * (bounds[1] - how.mean)
-    if most <= 0.0:
-        return 1.0
-    return float((how.weights * np.square(how.values - how.mean)).sum() / how.weights.sum()) / most
 
 
 def with_prediction(log: Log, figure: Figure, seed: int = 0) -> Figure:
@@ -218,7 +210,7 @@ class _Weighted(NamedTuple):
     known_probability: Floats
     weights: Floats
     values: Floats
-    """0 where unknown."""
+    """0 if unknown."""
     mean: float
     """Self-normalised."""
     samples: float
@@ -335,14 +327,11 @@ def _level(y: Floats, weight: Floats, chosen: Ints, actions: int, overall: float
 
 
 def _effective_samples(log: Log, target: Floats, weights: Floats, known_probability: Floats) -> float:
-    squares = float(np.square(weights).sum())
-    if not squares:
-        return 0.0
     supported = log.probabilities > 0
     expected = np.where(supported, target**2, 0.0) / np.where(supported, log.probabilities, 1.0)
     foreseen = len(log) * float(np.where(supported, target, 0.0).sum(1).mean()) ** 2
     foreseen /= max(float((expected.sum(1) / known_probability).mean()), 1e-12)
-    return min(float(weights.sum()) ** 2 / squares, foreseen)
+    return min(effective_samples(weights), foreseen)
 
 
 def with_estimated_known_probability(log: Log) -> Log:

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from learning.evaluation.logged import Floats, Logged
+from learning.evaluation.logged import Floats, Logged, action_of
 from router.choosing.chooser import Knobs, Prospect, Rewards, not_tried, spread, stood_in
-from router.choosing.reward import Weights, expected_reward, weights
+from router.choosing.reward import expected_reward, weights
 from router.choosing.rule_choice import followed
-from router.plan import Action
 from store.records import ChoiceRecord
 
 
@@ -33,15 +32,15 @@ class Routing:
 
 @dataclass(frozen=True, slots=True)
 class Exploring:
-    """How the served model explores: settings that stay as they are configured."""
+    """The exploration settings of the served model, which stay as they are configured."""
 
     knobs: Knobs
     max_loss: float | None = None
-    """What the quality floor promises; None without one."""
+    """The loss that the quality floor promises; None without one."""
 
 
 def can_be_replayed(choice: ChoiceRecord) -> bool:
-    """Whether the log says what the draw depended on: rows of earlier releases do not."""
+    """Tell if the log has everything that the draw depended on: rows of earlier releases do not."""
     return "preference" in choice.settings
 
 
@@ -56,13 +55,13 @@ def replayed(logged: Logged, routing: Routing, exploring: Exploring) -> Floats:
         for action, probability in zip(
             choice.actions, _probabilities(choice, routing, exploring), strict=True
         ):
-            found[row, column[Action(str(action["engine"]), bool(action["with_examples"]))]] = probability
+            found[row, column[action_of(action)]] = probability
     whole: Floats = found / found.sum(1, keepdims=True)
     return whole
 
 
 def near_answers(choice: ChoiceRecord, theta: float) -> int:
-    """How many past answers the log shows within `theta` of the request.
+    """Count the past answers that the log shows within `theta` of the request.
 
     Below the theta that was in force it shows those that were scored: what they name was not looked at.
     """
@@ -104,7 +103,7 @@ def _by_bandit(
 
 
 def _prospects(choice: ChoiceRecord) -> list[Prospect]:
-    """What was expected of every action then; what load took off it is what its reward lacks."""
+    """Rebuild what was expected of every action then; what load took off it is what its reward lacks."""
     actions = choice.actions
     dial = weights(choice.settings["preference"])
     costs, latencies = (
@@ -116,7 +115,7 @@ def _prospects(choice: ChoiceRecord) -> list[Prospect]:
     found = []
     for action, cost, latency in zip(actions, costs, latencies, strict=True):
         is_reference, quality = action["engine"] == reference, float(action["quality"])
-        busy = float(action["reward"]) - _idle(dial, quality, cost, latency, None if is_reference else best)
+        idle = expected_reward(dial, quality, cost, latency, None if is_reference else best)
         found.append(
             Prospect(
                 is_reference,
@@ -125,18 +124,14 @@ def _prospects(choice: ChoiceRecord) -> list[Prospect]:
                 float(action.get("sure", quality)),
                 float(cost),
                 float(latency),
-                busy,
+                float(action["reward"]) - idle,
             )
         )
     return found
 
 
-def _idle(dial: Weights, quality: float, cost: float, latency: float, reference: float | None) -> float:
-    return expected_reward(dial, quality, cost, latency, reference)
-
-
 def _picked(choice: ChoiceRecord, routing: Routing, allowed: Sequence[bool]) -> int:
-    """What the rule picks at these settings."""
+    """Return the action that the rule picks at these settings."""
     settings, then = choice.settings, int(choice.settings["picked"])
     theta = settings["theta"] if routing.theta is None else routing.theta
     m = settings["m"] if routing.m is None else routing.m

@@ -13,32 +13,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from learning.evaluation.effect import Told
-from learning.evaluation.intervals import Interval, Ratio, bootstrap, widened
-from learning.evaluation.logged import Floats
+from learning.evaluation.intervals import Floats, Interval, Ratio, Told, bootstrap, weighted_mean, widened
+from learning.evaluation.logged import best_known
 from learning.evaluation.replayed import near_answers
 from store.decisions.outcomes import Experience
 from store.records import ChoiceRecord, OutcomeRecord
 
 FEWEST = 10
 """Least number of judged answers from which a quality is told."""
-_SOURCES = ("label", "judge", "user", "implicit")
 
 
 @dataclass(frozen=True, slots=True)
 class RuleEffect:
-    """What the rule would bring with a theta and an m."""
+    """The effect of the rule with a theta and an m."""
 
     offloaded: Told
     """Share of requests that the small engine answers; the interval holds those of which the log cannot tell."""
     quality: Told | None
     """None: not known."""
     offloaded_quality: Told | None
-    """Of the answers of the small engine; None: not known."""
+    """The quality of the small engine's answers; None: not known."""
     judged: int
     """Answers of the small engine whose quality is known."""
     cost_usd: Told | None
-    """Of a request; None: no answer of an engine that would be asked is in the log."""
+    """The cost of a request; None: no answer of an engine that would be asked is in the log."""
     never_offloaded: float
     """Share of requests that would be offloaded and were not."""
     not_known: float
@@ -83,7 +81,7 @@ class RuleReplay:
         )
 
     def effect(self, theta: float | None = None, m: int | None = None) -> RuleEffect:
-        """What this theta and m would bring on these requests; None leaves each request its own.
+        """Estimate the effect of this theta and m on these requests; None leaves each request its own.
 
         Raises ValueError without any request.
         """
@@ -116,7 +114,7 @@ class RuleReplay:
         return widened(Interval(share, share), share, float(n), (0.0, 1.0), self._level)
 
     def _quality_of_small(self, small: Floats) -> tuple[int, Told | None]:
-        """Of the answers that the small engine would give: what it gave, and what comparisons had it say.
+        """Estimate the quality of the small engine's answers from those that it gave and those that comparisons asked for.
 
         Not known while one of the two parts has too few judged answers.
         """
@@ -145,21 +143,15 @@ class RuleReplay:
         return judged, Told(value, max(0.0, value - around[0]), min(1.0, value + around[1]))
 
     def _mean(self, known: Sequence[tuple[float, float]]) -> Told:
-        """Of (quality, probability of its being known)."""
+        """Return the mean quality of (quality, probability of its being known)."""
         quality, weight = (np.array(each) for each in zip(*((q, 1.0 / p) for q, p in known), strict=True))
-        ((value, interval),) = bootstrap(
-            [Ratio(weight * quality, weight)], level=self._level, resamples=self._resamples, seed=self._seed
+        value, interval = weighted_mean(
+            quality, weight, level=self._level, resamples=self._resamples, seed=self._seed
         )
-        samples = float(weight.sum() ** 2 / np.square(weight).sum())
-        spread = float((weight * np.square(quality - value)).sum() / weight.sum())
-        most = value * (1.0 - value)
-        found = widened(
-            interval, value, samples, (0.0, 1.0), self._level, dispersion=spread / most if most else 1.0
-        )
-        return Told(float(value), found.low, found.high)
+        return Told(value, *interval)
 
     def _cost(self, small: Floats) -> Told | None:
-        """Of a request: what it cost where the same engine was asked, else what that engine's answers cost on average."""
+        """Estimate the cost of a request: as it was if the same engine was asked, else that engine's mean."""
         values = self._cost_usd.copy()
         for engine in (True, False):
             moved = (small == engine) & (self._small != engine)
@@ -207,7 +199,7 @@ def _went_small(choice: ChoiceRecord) -> bool:
 
 
 def _asked_small(choice: ChoiceRecord, theta: float | None, m: int | None) -> bool | None:
-    """Whether the rule would have asked the small engine; None: the log cannot tell."""
+    """Tell if the rule would have asked the small engine; None: the log cannot tell."""
     settings, went_small = choice.settings, _went_small(choice)
     theta = settings["theta"] if theta is None else theta
     m = int(settings["m"]) if m is None else m
@@ -228,9 +220,5 @@ def _quality(outcomes: Sequence[OutcomeRecord], *, served: bool) -> tuple[float,
 
     `served`: of the answer that the client got; else of one that a comparison asked for, with examples.
     """
-    told = [o for o in outcomes if o.served == served and (served or o.example_ids)]
-    source = next((name for name in _SOURCES if any(o.source == name for o in told)), None)
-    of = [o for o in told if o.source == source]
-    if not of:
-        return None
-    return sum(o.quality for o in of) / len(of), max(o.probability for o in of)
+    known = best_known([o for o in outcomes if o.served == served and (served or o.example_ids)])
+    return None if known is None else known[:2]

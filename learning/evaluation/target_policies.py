@@ -30,7 +30,7 @@ class TargetPolicy:
     name: str
     decide: Callable[[Logged, float], Floats]
     uses_preference: bool
-    """Whether its decisions depend on the preference (its reward always does)."""
+    """True if its decisions depend on the preference (its reward always does)."""
 
 
 def as_logged() -> TargetPolicy:

@@ -17,7 +17,7 @@ from store.records import OutcomeRecord
 
 _BATCH = 2000
 BY_REVIEW = "review:"
-"""How the keys of outcomes begin that a sampled review gave (learning.outcomes.feedback_intake)."""
+"""The beginning of the keys of outcomes that a sampled review gave (learning.outcomes.feedback_intake)."""
 
 
 def caught_up(
@@ -112,7 +112,7 @@ def judgements(outcomes: Sequence[OutcomeRecord], reference: str, judged_share: 
     """The judgements of served answers of other engines than the reference, each decided by a coin of known probability.
 
     Judges and labels count; users give feedback when they like, and reviewers' coin is another one (a request that both look
-    at would count twice). Raises ValueError where the coin's probability was lower than `judged_share`.
+    at would count twice). Raises ValueError if the coin's probability was lower than `judged_share`.
     """
     found = []
     for outcome in outcomes:

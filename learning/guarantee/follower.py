@@ -27,7 +27,7 @@ class LogFollower(Follower, Generic[K, H]):
         super().__init__(name, look_every_s)
         self._told = -1
         self._places: dict[K, tuple[H, int, bool]] = {}
-        """Who was told, the last row of it, and whether all of old was told."""
+        """The hearer of each part of the log, the last row that it was told, and whether all of old was told."""
 
     @abstractmethod
     def _last_id(self) -> int:

@@ -23,8 +23,6 @@ from store.records import OutcomeRecord
 
 log = structlog.get_logger(__name__)
 
-_SOURCES = frozenset({"judge", "user"})
-
 
 class ProofFollower(LogFollower[str, Gate]):
     """Until the outcomes of old are told nothing is open."""
@@ -60,7 +58,7 @@ class ProofFollower(LogFollower[str, Gate]):
                 _say(key, opening, live=live)
 
     def _counted(self, gate: Gate, outcome: OutcomeRecord) -> list[Opening]:
-        if outcome.source not in _SOURCES or (outcome.source == "user" and not outcome.served):
+        if not _counts(outcome):
             return []
         detail = json.loads(outcome.detail)
         by_small = outcome.engine in gate.small
@@ -81,8 +79,12 @@ class ProofFollower(LogFollower[str, Gate]):
         )
 
 
+def _counts(outcome: OutcomeRecord) -> bool:
+    return outcome.source == "judge" or (outcome.source == "user" and outcome.served)
+
+
 def compared(outcome: OutcomeRecord, detail: Mapping[str, Any]) -> Compared:
-    """What an outcome tells of a small engine's answer."""
+    """Read from an outcome how good a small engine's answer was."""
     loss, said = detail.get("loss"), detail.get("said")
     return Compared(outcome.quality if said is None else None, loss, said)
 

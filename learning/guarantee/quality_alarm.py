@@ -1,4 +1,4 @@
-"""Whether answers that are offloaded have become bad: what the overview, metrics and webhooks warn of.
+"""Notices that offloaded answers have become bad, for the overview, metrics and webhooks.
 
 Per served model and engine, by what judges, people and reviewers said lately, each apart. Of everybody together, where one
 tenant's bad answers are lost among many good ones, and of each tenant. Pure but for reading the sums.
@@ -13,7 +13,7 @@ from typing import Literal
 
 from learning.evaluation.mean_quality import LEVEL, MeanQuality, mean_quality
 from store.decisions.quality_rollups import EVERYBODY, LatelySums, QualityRollups, QualitySums
-from store.decisions.rollups import DAY_S
+from store.sums import DAY_S
 
 By = Literal["judge", "feedback", "review"]
 Level = Literal["critical", "warning", "good", "not known yet"]
@@ -28,32 +28,32 @@ _LATEST_OF = {source: LATEST[by] for source, by in _SOURCES.items()}
 _ORDER: tuple[Level, ...] = (*ALARMS, "good", "not known yet")
 _WEEK_S = 7 * DAY_S
 _LEAST_FALL = 0.02
-"""Of the mean since last week; less is not worth a warning however sure it is."""
+"""The least fall of the mean since last week; less is not worth a warning however sure it is."""
 _SURE = 1.96
 
 
 @dataclass(frozen=True, slots=True)
 class QualityStanding:
-    """How good an engine's offloaded answers to one model's requests are, as one kind of source says."""
+    """The quality of an engine's offloaded answers to one model's requests, by one kind of source."""
 
     model: str
     engine: str
     by: By
     level: Level
     bar: float
-    """What the mean is held against."""
+    """The bar that the mean is held against."""
     latest: MeanQuality
-    """Of the latest outcomes: LATEST of them, with the rest of the minute or hour in which the first of them came."""
+    """The mean of the LATEST outcomes, with the rest of the minute or hour in which the first of them came."""
     week: MeanQuality
-    """Of the last seven days."""
+    """The mean of the last seven days."""
     week_before: MeanQuality | None
-    """Of the seven days before those."""
+    """The mean of the seven days before those."""
     fallen: bool
-    """Whether the mean is surely lower than in the week before."""
+    """True if the mean is surely lower than in the week before."""
     tenant: str = ""
-    """Whose answers, where each tenant's are looked at apart."""
+    """The tenant whose answers these are, if each tenant's are looked at apart."""
     alone: bool = False
-    """Whether nobody else's are known: everybody's standing says at least as much."""
+    """True if nobody else's are known: everybody's standing says at least as much."""
 
 
 def quality_standings(
@@ -124,13 +124,13 @@ def _shared(low: Sequence[tuple[LatelySums, float]], m: int) -> float:
 
 
 def _below(row: LatelySums, bar: float, share: float) -> bool:
-    """Whether the latest mean is surely below the bar, where only that share of the error is allowed."""
+    """Tell if the latest mean is surely below the bar, with only that share of the error allowed."""
     latest = mean_quality([row.latest], 1.0 - share * (1.0 - LEVEL)) if share else None
     return latest is not None and latest.high < bar
 
 
 def _fallen_apart(row: LatelySums, share: float) -> bool:
-    """Whether the intervals of the week and the one before do not meet, where only that share of the error is allowed.
+    """Tell if this week's interval lies apart below the last one's, with only that share of the error allowed.
 
     The standard errors alone, as `_surely_lower` has them, are too sure of few outcomes that are all equal.
     """
@@ -151,7 +151,7 @@ def _worst_first(found: Iterable[QualityStanding]) -> list[QualityStanding]:
 def _standings(
     rows: Sequence[LatelySums], references: Mapping[str, str], bar: float
 ) -> Iterator[tuple[LatelySums, QualityStanding]]:
-    """Of offloaded answers to served models."""
+    """Yield the standing of each engine's offloaded answers to a served model."""
     usual = {
         (row.tenant, row.model): row.period
         for row in rows

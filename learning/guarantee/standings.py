@@ -1,4 +1,4 @@
-"""How the students of tasks stand, for pages and reports: read from the store alone, to the same end as in the workers."""
+"""Reads the standing of tasks' students for pages and reports: from the store alone, to the same end as in the workers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class TaskStanding:
 
     standing: Standing
     drifting: bool
-    """Whether the teacher disagrees more often than it did."""
+    """True if the teacher disagrees more often than it did."""
     budget_share: float | None
-    """What is left of the budget, as a share of the requests to come; None without a budget."""
+    """The rest of the budget, as a share of the requests to come; None without a budget."""
 
 
 class TaskReader:
@@ -36,7 +36,7 @@ class TaskReader:
         self._thread = ThreadPoolExecutor(1, "task-standings")
 
     def of(self, tasks: Sequence[Task], *, wait_s: float = _WAIT_S) -> list[TaskStanding] | None:
-        """In their order; None where the log takes longer to read than `wait_s` seconds: it is being read, ask again."""
+        """In their order; None if the log takes longer to read than `wait_s` seconds: it is being read, ask again."""
         takeovers = [self._takeovers.of(task) for task in tasks]
         try:
             self._thread.submit(self._follower.read).result(wait_s)

@@ -1,4 +1,4 @@
-"""What is proven per scope, and how much of its traffic that opens: for pages and reports, read from the store alone."""
+"""Sums up what is proven per scope, and how much of its traffic that opens: for pages and reports, from the store alone."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class ScopeSummary:
     model: str
     scope: str
     requests: int
-    """Of the latest requests, those under this scope."""
+    """The number of the latest requests that are under this scope."""
     offloaded: int
-    """Of these, those that a small engine answered."""
+    """The number of these that a small engine answered."""
     regions: tuple[RegionSummary, ...]
     reference: Mapping[str, tuple[int, float]] = field(default_factory=dict)
-    """What is known of the reference's own answers (router.proving.gate.OF_REFERENCE): number and mean."""
+    """The number and mean of what is known of the reference's own answers (router.proving.gate.OF_REFERENCE)."""
 
 
 class ProofReader:

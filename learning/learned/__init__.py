@@ -1,1 +1,1 @@
-"""What is learnt, once for every kind: trained from rows, compared with what serves, published, followed."""
+"""Learns every kind in one way: trains from rows, compares with what serves, publishes, follows."""

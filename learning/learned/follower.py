@@ -60,7 +60,7 @@ class VersionFollower(Follower, Generic[T]):
 
     @abstractmethod
     def _found(self, slot: Slot, held: T | None) -> T:
-        """What is published for a slot now, opened by `_first`. `held`: what was found of it the last time."""
+        """Find what is published for a slot now, opened by `_first`. `held`: what was found of it the last time."""
 
     @abstractmethod
     def _used(self, held: T) -> Iterable[int]:
@@ -101,7 +101,7 @@ class VersionFollower(Follower, Generic[T]):
         self._close(_CLOSED_AFTER_S)
 
     def _asked(self, slot: Slot) -> T | None:
-        """What is held of a slot; None where it was not looked for yet: it is soon. Never waits."""
+        """Return what is held of a slot; None until it was looked for, which is soon. Never waits."""
         with self._lock:
             held = self._slots.get(slot)
             if held is None:

@@ -2,7 +2,7 @@
 
 It reads a log, trains, compares with the version in use and publishes; workers follow within a second. It may be killed
 at any moment: what is published is complete, and an interrupted training is repeated. What differs between kinds is what
-they are trained from: a subclass says where there may be something new, and what is due.
+they are trained from: a subclass says if there may be something new, and what is due.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Trained:
     metrics: dict[str, Any]
     """Plain JSON."""
     accepted: bool
-    """Whether it is better than the version in use, or as good and newer."""
+    """True if it is better than the version in use, or as good and newer."""
     reason: str
 
 
@@ -51,9 +51,9 @@ class Tried:
     """The latest training of a place by this process."""
 
     known: Any
-    """What it was trained on, as the subclass counts."""
+    """The rows it was trained on, as the subclass counts."""
     active: bool = False
-    """Whether the latest version of it was taken into use."""
+    """True if the latest version of it was taken into use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,13 @@ class Due:
     """A training that is due."""
 
     train: Callable[[Incumbent | None], Trained | None]
-    """Blocks for seconds or minutes; None where there is nothing to learn."""
+    """Blocks for seconds or minutes; None if there is nothing to learn."""
     known: Any
     outcomes: int
     rival: ArtifactRecord | None
     """The version to be compared with, and the new one's parent."""
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    """What is kept with the version beside what the training tells."""
+    """The figures that are kept with the version beside what the training tells."""
 
 
 IsDue = Callable[[ArtifactRecord | None, Tried | None], Due | None]

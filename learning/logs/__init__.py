@@ -1,1 +1,1 @@
-"""What a recorded log tells: its requests and answers, asked again, and why little of it is answered by a smaller engine."""
+"""Reads recorded logs: asks their requests again, and explains why a smaller engine answers few of them."""

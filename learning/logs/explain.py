@@ -20,8 +20,8 @@ from router.digest import shared_scope
 from router.plan import SHADOW
 from router.proving.gate import Gate, RegionSummary
 from store import Store
-from store.decisions.rollups import DAY_S
 from store.records import ChoiceRecord, RequestRecord
+from store.sums import DAY_S
 
 _RARE = 2
 """A scope with so many requests or fewer has no others like it."""
@@ -44,7 +44,7 @@ class _Group:
     hits: int = 0
     offloaded: int = 0
     cost_usd: float = 0.0
-    """What they would have cost without a gateway."""
+    """Their cost without a gateway."""
     reasons: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: _Group) -> None:
@@ -109,7 +109,7 @@ def explained(
 
 
 def label(store: Store, tenant: str, scope: str) -> str:
-    """The beginning of a scope's instructions, which somebody wrote; empty where they are not kept."""
+    """The beginning of a scope's instructions, which somebody wrote; empty if they are not kept."""
     kept = store.examples.instructions(tenant, scope) if scope else None
     if kept is None:
         return ""
@@ -173,7 +173,7 @@ def _proven(store: Store, small: Mapping[str, Sequence[str]], max_loss: float) -
 
 
 def _scope(store: Store, row: RequestRecord, choice: ChoiceRecord | None) -> str:
-    """As it was logged, or that of the example that the answer became; empty where neither tells."""
+    """As it was logged, or that of the example that the answer became; empty if neither tells."""
     logged = choice.scope if choice is not None else ""
     if not logged and choice is not None:
         example = store.examples.by_request(row.tenant, row.id)

@@ -17,12 +17,12 @@ from learning.bank.importing.lines import lines, opened
 from store.examples.batch_inputs import BatchInputs
 
 Advanced = Callable[[int, int], None]
-"""Called with bytes read and the file's size, 0 where unknown."""
+"""Called with bytes read and the file's size, 0 if unknown."""
 
 
 @dataclass(slots=True)
 class ReadLog:
-    """What was read of a log."""
+    """The requests and answers that were read from a log."""
 
     pairs: list[Pair]
     """In the order in which they came."""

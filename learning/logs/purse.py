@@ -18,7 +18,7 @@ from engines.errors import ConnectFailed, Unavailable
 from learning.outcomes.judging_sample import most_tokens
 
 _EXPECTED_TOKENS = 1024
-"""Of an answer to a request that names no bound."""
+"""The expected length of an answer to a request that names no bound."""
 
 
 class Purse:
@@ -35,7 +35,7 @@ class Purse:
         self._put_aside_usd = 0.0
 
     def put_aside(self, usd: float) -> bool:
-        """Whether that much is left; then nobody else may spend it. Nothing may be spent of nothing, however cheap."""
+        """Set a sum aside if that much is left: nobody else may spend it. Nothing may be spent of nothing, however cheap."""
         if self.usd <= 0.0 or self.spent_usd + self._put_aside_usd + usd > self.usd:
             self.refused += 1
             return False

@@ -14,7 +14,7 @@ class Reason:
     says: str
     """Why, in a few words."""
     takes: str
-    """What it would take."""
+    """The change that it would take."""
 
 
 SCOPE_CHANGES = "scope_changes"

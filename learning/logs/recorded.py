@@ -37,7 +37,7 @@ class Recorded:
         self._answers[_key(pair.fields["messages"])] = _completion(pair)
 
     def stream(self, request: EngineRequest) -> AbstractAsyncContextManager[EngineReply]:
-        """See Engine. Raises Unavailable for what is not in the log, where nobody else is there to be asked."""
+        """See Engine. Raises Unavailable for what is not in the log, if nobody else is there to be asked."""
         chat = request.chat
         answer = self._answers.get(_key(chat.messages)) if chat is not None else None
         if answer is None and self._otherwise is not None:

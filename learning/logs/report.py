@@ -1,4 +1,4 @@
-"""What a replayed log comes to: per task scope and in all, how much was answered how, at which quality, and what it saved.
+"""Reports a replayed log: per task scope and in all, the share of each way to answer, its quality, and the savings.
 
 Intervals are bootstrapped over requests. They speak of this log's kind of traffic, not of another's.
 """
@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from learning.evaluation.intervals import Interval, Ratio, bootstrap, widened
+from learning.evaluation.intervals import Interval, Ratio, bootstrap, effective_samples, widened
 from learning.logs.reasons import told
 
 Way = Literal["exact", "semantic", "offloaded", "reference", "failed"]
@@ -22,7 +22,7 @@ LEVEL = 0.95
 REPORT = "log-replay.json"
 """The report's name in a data folder, where the admin pages look for it."""
 VERSION = 1
-"""Of a report's form."""
+"""The version of a report's form."""
 _LARGEST_BYTES = 2**20
 _SCOPES = 20
 _REASONS = 4
@@ -30,7 +30,7 @@ _EXPLAINED = 5
 
 
 def stored(folder: Path, name: str, version: int) -> dict[str, Any] | None:
-    """A report that a command left in a data folder; None where there is none, or one of another version."""
+    """A report that a command left in a data folder; None if there is none, or one of another version."""
     path = folder / name
     try:
         if path.stat().st_size > _LARGEST_BYTES:
@@ -43,26 +43,26 @@ def stored(folder: Path, name: str, version: int) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What became of one request of the log."""
+    """The fate of one request of the log."""
 
     model: str
     scope: str
     way: Way
     reason: str
     reference_usd: float
-    """What the recorded answer costs by the reference's price."""
+    """The cost of the recorded answer by the reference's price."""
     cost_usd: float = 0.0
-    """What its answer cost now."""
+    """The cost of its answer now."""
     familiar: bool = False
-    """Whether enough earlier requests are like it: then a smaller engine could be shown their answers."""
+    """True if enough earlier requests are like it: then a smaller engine could be shown their answers."""
     small_usd: float = 0.0
-    """What the small engine would cost for it, with examples, at the recorded answer's length."""
+    """The small engine's cost for it, with examples, at the recorded answer's length."""
     quality: float | None = None
-    """Of an offloaded answer against the recorded one, 0 to 1; None where nothing compared them."""
+    """The quality of an offloaded answer against the recorded one, 0 to 1; None if nothing compared them."""
     weight: float = 1.0
-    """How many offloaded answers it stands for: only a sample is judged."""
+    """The number of offloaded answers it stands for: only a sample is judged."""
     shadow: tuple[tuple[bool, float], ...] = ()
-    """Of small answers that were compared in the background: whether with examples, and the quality."""
+    """The small answers that were compared in the background: if with examples, and the quality."""
     comparisons: int = 0
     comparisons_usd: float = 0.0
     expected_more: int | None = None
@@ -103,13 +103,12 @@ def report(requests: Sequence[Replayed], *, priced: bool) -> dict[str, Any]:
 def _row(requests: Sequence[Replayed]) -> dict[str, Any]:
     ways = Counter(one.way for one in requests)
     count = len(requests)
-    saved, saved_in = _sum([one.saved_usd for one in requests])
     known = [
         (one.quality, one.weight) for one in requests if one.way == "offloaded" and one.quality is not None
     ]
-    quality, quality_in = _mean(known)
-    why_not = Counter(one.reason for one in requests if one.way == "reference")
-    familiar = [one for one in requests if one.way == "reference" and one.familiar]
+    by_reference = [one for one in requests if one.way == "reference"]
+    why_not = Counter(one.reason for one in by_reference)
+    familiar = [one for one in by_reference if one.familiar]
     more = [one.expected_more for one in requests if one.expected_more is not None]
     return {
         "requests": count,
@@ -119,18 +118,10 @@ def _row(requests: Sequence[Replayed]) -> dict[str, Any]:
         "offloaded": ways["offloaded"],
         "offloaded_share": ways["offloaded"] / count if count else None,
         "failed": ways["failed"],
-        "quality": quality,
-        "quality_low": quality_in.low if quality_in else None,
-        "quality_high": quality_in.high if quality_in else None,
+        **_mean_quality(known),
         "compared": len(known),
         "in_shadow": [_in_shadow(requests, with_examples) for with_examples in (False, True)],
-        "reference_usd": sum(one.reference_usd for one in requests),
-        "paid_usd": sum(one.cost_usd for one in requests),
-        "comparisons": sum(one.comparisons for one in requests),
-        "comparisons_usd": sum(one.comparisons_usd for one in requests),
-        "saved_usd": saved,
-        "saved_low_usd": saved_in.low,
-        "saved_high_usd": saved_in.high,
+        **_money(requests),
         "familiar": len(familiar),
         "familiar_would_cost_usd": sum(one.small_usd for one in familiar),
         "familiar_could_save_usd": sum(max(0.0, one.reference_usd - one.small_usd) for one in familiar),
@@ -142,17 +133,24 @@ def _row(requests: Sequence[Replayed]) -> dict[str, Any]:
     }
 
 
-def _in_shadow(requests: Sequence[Replayed], with_examples: bool) -> dict[str, Any]:
-    """How good the small engine's answers were that only were compared: what may be expected of offloading."""
-    found = [quality for one in requests for given, quality in one.shadow if given == with_examples]
-    quality, interval = _mean([(each, 1.0) for each in found])
+def _money(requests: Sequence[Replayed]) -> dict[str, Any]:
+    saved, interval = _sum([one.saved_usd for one in requests])
     return {
-        "few_shot": with_examples,
-        "compared": len(found),
-        "quality": quality,
-        "quality_low": interval.low if interval else None,
-        "quality_high": interval.high if interval else None,
+        "reference_usd": sum(one.reference_usd for one in requests),
+        "paid_usd": sum(one.cost_usd for one in requests),
+        "comparisons": sum(one.comparisons for one in requests),
+        "comparisons_usd": sum(one.comparisons_usd for one in requests),
+        "saved_usd": saved,
+        "saved_low_usd": interval.low,
+        "saved_high_usd": interval.high,
     }
+
+
+def _in_shadow(requests: Sequence[Replayed], with_examples: bool) -> dict[str, Any]:
+    """Sum up the small engine's answers that were only compared: they tell what to expect of offloading."""
+    found = [quality for one in requests for given, quality in one.shadow if given == with_examples]
+    quality = _mean_quality([(each, 1.0) for each in found])
+    return {"few_shot": with_examples, "compared": len(found)} | quality
 
 
 def _sum(values: Sequence[float]) -> tuple[float, Interval]:
@@ -168,14 +166,14 @@ def _sum(values: Sequence[float]) -> tuple[float, Interval]:
     return mean * count, Interval(interval.low * count, interval.high * count)
 
 
-def _mean(weighed: Sequence[tuple[float, float]]) -> tuple[float | None, Interval | None]:
-    """Of (quality, weight)."""
+def _mean_quality(weighed: Sequence[tuple[float, float]]) -> dict[str, float | None]:
+    """Return the mean quality of (quality, weight) with its interval, as fields of a row."""
     if not weighed:
-        return None, None
+        return {"quality": None, "quality_low": None, "quality_high": None}
     quality, weight = np.array(weighed, dtype=np.float64).T
     [(mean, interval)] = bootstrap([Ratio(quality * weight, weight)], level=LEVEL)
-    samples = float(weight.sum() ** 2 / (weight**2).sum())
-    return mean, widened(interval, mean, samples, (0.0, 1.0), LEVEL)
+    low, high = widened(interval, mean, effective_samples(weight), (0.0, 1.0), LEVEL)
+    return {"quality": mean, "quality_low": low, "quality_high": high}
 
 
 def table(result: dict[str, Any], names: dict[str, str]) -> str:
@@ -187,20 +185,7 @@ def table(result: dict[str, Any], names: dict[str, str]) -> str:
     rows.append(("in all", result["total"]))
     head = ["", "requests", "repeats", "offloaded", "quality of those", "familiar", "compared"]
     cells = [head + (["saved USD"] if priced else [])]
-    for name, row in rows:
-        told_saved = [f"{row['saved_usd']:.4f} ({row['saved_low_usd']:.4f} to {row['saved_high_usd']:.4f})"]
-        cells.append(
-            [
-                name,
-                str(row["requests"]),
-                _percent(row["exact_share"]),
-                _percent(row["offloaded_share"]),
-                _quality(row),
-                str(row["familiar"]),
-                f"{row['comparisons']}" + (f" (${row['comparisons_usd']:.4f})" if row["comparisons"] else ""),
-                *(told_saved if priced else []),
-            ]
-        )
+    cells += [_cells(name, row, priced=priced) for name, row in rows]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     out = [
         "  ".join(
@@ -211,21 +196,41 @@ def table(result: dict[str, Any], names: dict[str, str]) -> str:
     ]
     for name, row in rows[:_EXPLAINED] if len(rows) > 2 else rows[:1]:
         if row["why_not"]:
-            out += ["", f"{name}: why not more"]
-            for why in row["why_not"]:
-                out.append(
-                    f"  {why['requests']:>6}  {why['says']}"
-                    + (f"; it takes: {why['takes']}" if why["takes"] else "")
-                )
-            if row["expected_more"]:
-                out.append(f"          about {row['expected_more']} more comparisons are expected")
-            out += [
-                f"          the small engine, {'few-shot' if each['few_shot'] else 'direct'}, in shadow: quality "
-                f"{each['quality']:.3f} ({each['quality_low']:.3f} to {each['quality_high']:.3f}) of {each['compared']}"
-                for each in row["in_shadow"]
-                if each["compared"]
-            ]
+            out += ["", f"{name}: why not more", *_explained(row)]
     return "\n".join(out)
+
+
+def _cells(name: str, row: dict[str, Any], *, priced: bool) -> list[str]:
+    compared = f"{row['comparisons']}"
+    if row["comparisons"]:
+        compared += f" (${row['comparisons_usd']:.4f})"
+    saved = f"{row['saved_usd']:.4f} ({row['saved_low_usd']:.4f} to {row['saved_high_usd']:.4f})"
+    return [
+        name,
+        str(row["requests"]),
+        _percent(row["exact_share"]),
+        _percent(row["offloaded_share"]),
+        _quality(row),
+        str(row["familiar"]),
+        compared,
+        *([saved] if priced else []),
+    ]
+
+
+def _explained(row: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines that say why a smaller engine answered no more, and what would change it."""
+    for why in row["why_not"]:
+        takes = f"; it takes: {why['takes']}" if why["takes"] else ""
+        yield f"  {why['requests']:>6}  {why['says']}{takes}"
+    if row["expected_more"]:
+        yield f"          about {row['expected_more']} more comparisons are expected"
+    for each in row["in_shadow"]:
+        if each["compared"]:
+            way = "few-shot" if each["few_shot"] else "direct"
+            yield (
+                f"          the small engine, {way}, in shadow: quality "
+                f"{each['quality']:.3f} ({each['quality_low']:.3f} to {each['quality_high']:.3f}) of {each['compared']}"
+            )
 
 
 def _named(row: dict[str, Any], names: dict[str, str]) -> str:
@@ -248,7 +253,7 @@ def _aligned(cell: str, width: int, *, first: bool) -> str:
 
 
 def cautions(result: dict[str, Any]) -> list[str]:
-    """What the figures do not say, as lines of text."""
+    """List the limits of the figures, as lines of text."""
     total = result["total"]
     said = [""]
     if result["left_out"]:

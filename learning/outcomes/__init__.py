@@ -1,1 +1,1 @@
-"""How good answers were: feedback, corrections, and a judge that compares a sample of them within a budget."""
+"""Finds out how good answers were: by feedback, by corrections, and by a judge that compares a sample within a budget."""

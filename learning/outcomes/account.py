@@ -1,4 +1,4 @@
-"""What comparing in the background may cost a tenant: a share of what offload has saved lately, and a starting allowance.
+"""Limits the cost of comparing for a tenant: to a share of what offload has saved lately, and a starting allowance.
 
 Everything is read from the store, and reserved in it before it is spent: restarts and workers make no difference. Where the
 reference has no price, tokens are counted instead: a small engine's as a tenth of one of the reference's, and an offloaded
@@ -12,15 +12,17 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import structlog
 
 from engines.asking import A_TOKEN
 from engines.engine import Price
-from store.decisions.rollups import DAY_S, RequestRollups
-from store.decisions.spending import Cap, Spending
+from store.decisions.costs import Cap, Spending
+from store.decisions.rollups import RequestRollups
 from store.jobs.replay_jobs import ReplayJobs
+from store.sums import DAY_S
 
 log = structlog.get_logger(__name__)
 
@@ -42,10 +44,10 @@ _KNOWN_AFTER = 12.0
 
 @dataclass(frozen=True, slots=True)
 class SpendLimits:
-    """How much may be spent."""
+    """The bounds of what may be spent."""
 
     spend_share: float
-    """Of what offload has saved lately."""
+    """The share of what offload has saved lately."""
     starting_requests: int
     """Allowance on top, once: the price of so many of the tenant's requests at the reference."""
     max_usd_per_day: float
@@ -61,7 +63,7 @@ class Served:
 
 
 SMALL_TOKEN = 0.1
-"""A small engine's token where nothing has a price, in tokens of the reference. Hosted small models cost a tenth or less of
+"""A small engine's token if nothing has a price, in tokens of the reference. Hosted small models cost a tenth or less of
 the large ones of their families, and one on the operator's own machine less; a price in the configuration replaces it."""
 _SMALL = Price(1e6 * SMALL_TOKEN, 1e6 * SMALL_TOKEN)
 
@@ -80,7 +82,7 @@ class Window(NamedTuple):
     price: float
     """Mean cost of one at the reference."""
     saved: float
-    """What they would have cost at the reference less what was paid, replay included."""
+    """Their cost at the reference less what was paid, replay included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +94,13 @@ class Account:
 
     @property
     def price(self) -> float:
-        """Mean cost of one of the tenant's requests at the reference; 0 where nobody knows."""
+        """Mean cost of one of the tenant's requests at the reference; 0 if nobody knows."""
         return self.lately.price or self.ever.price
 
 
 @dataclass(frozen=True, slots=True)
 class _Paid:
-    """What comparisons of one tenant have cost this process, mostly the latest: with and without a judge they differ."""
+    """The costs of one tenant's comparisons in this process, mostly the latest: with and without a judge they differ."""
 
     comparisons: float = 0.0
     amount: float = 0.0
@@ -133,7 +135,7 @@ class Accounts:
         self._paid: dict[tuple[str, Unit], _Paid] = {}
 
     def unit(self, model: str) -> Unit:
-        """What costs of a served model are counted in."""
+        """Return the unit in which costs of a served model are counted."""
         return self._models[model].unit
 
     def read(self, tenant: str, unit: Unit) -> Account:
@@ -158,7 +160,7 @@ class Accounts:
     async def reserve(
         self, tenant: str, unit: Unit, amount: float, own_price: float, *, last: bool = True
     ) -> Purse | None:
-        """A purse with that amount, or None where a limit would not hold.
+        """A purse with that amount, or None if a limit would not hold.
 
         `own_price`: of the request at hand at the reference, while none of the tenant's is known. `last`: whether there is
         nothing that may be had for less; then, if a limit does not hold, nothing else is begun for a moment.
@@ -181,7 +183,7 @@ class Accounts:
         return reserved
 
     def refused(self, tenant: str, unit: Unit) -> bool:
-        """Whether a limit did not hold just now."""
+        """Tell if a limit was exceeded just now."""
         at = self._refused.get((tenant, unit))
         return at is not None and time.monotonic() < at + _READ_EVERY_S
 
@@ -194,7 +196,7 @@ class Accounts:
         return max(0.0, 1.0 - spent / cap.most) if cap.most > 0 else 0.0
 
     async def left(self, tenant: str, unit: Unit) -> float:
-        """How much the tenant may still spend."""
+        """Return how much the tenant may still spend."""
         now = self._clock()
         caps = self._caps(await self._account(tenant, unit), Purse(self, tenant, unit, 0.0, now))
 
@@ -204,7 +206,7 @@ class Accounts:
         return await self._spending.reads(least)
 
     def note(self, purse: Purse, spent: float, by_small: int, for_small: float) -> None:
-        """What a comparison has cost in all, and for so many answers of small engines."""
+        """Note the whole cost of a comparison, and the number and cost of small engines' answers in it."""
         if len(self._paid) >= _MOST_TENANTS:
             self._paid.clear()
         paid = self._paid.get((purse.tenant, purse.unit), _Paid())
@@ -216,7 +218,7 @@ class Accounts:
         )
 
     def note_in_vain(self, tenant: str, usd: float, unread: int) -> None:
-        """What a comparison has cost that no outcome tells, and how many answers could not be judged."""
+        """Book the cost of a comparison that no outcome tells, and the number of answers that could not be judged."""
         for unit, amount in ((IN_VAIN_USD, usd), (UNREAD, unread)):
             if amount > _ROUNDING:
                 _book(self._spending, tenant, unit, 0.0, amount, self._clock())
@@ -226,7 +228,7 @@ class Accounts:
         _book(self._spending, tenant, REFUSED, 0.0, 1.0, self._clock())
 
     def worth(self, tenant: str, unit: Unit, more: int) -> bool:
-        """Whether so many further comparisons cost no more than a month's requests can save; so while that is unknown."""
+        """Tell if so many further comparisons cost no more than a month's requests can save; True while that is unknown."""
         paid, (_, account) = self._paid.get((tenant, unit)), self._known.get((tenant, unit), (0.0, None))
         if account is None or not account.price or paid is None or paid.comparisons < _KNOWN_AFTER:
             return True
@@ -252,7 +254,7 @@ class Accounts:
         now = self._clock()
         rows = [
             (row, row.engine == served.reference)
-            for row in self._rollups.of_tenant(tenant, now - span_s, now)
+            for row in self._rollups.requests(DAY_S, (now - span_s) // DAY_S * DAY_S, tenant, by_time=False)
             if row.outcome == "answered" and (served := self._models.get(row.model)) and served.unit == unit
         ]
         if unit == "tokens":
@@ -274,7 +276,7 @@ class Accounts:
 
 @dataclass(slots=True)
 class Purse:
-    """What is set aside for one comparison."""
+    """An amount that is set aside for one comparison."""
 
     accounts: Accounts
     tenant: str
@@ -297,12 +299,15 @@ class Purse:
 
 def _book(spending: Spending, tenant: str, unit: str, reserved: float, spent: float, at_s: float) -> None:
     try:
-        spending.settle(tenant, unit, reserved, spent, at_s).add_done_callback(_report_failure)
+        spending.settle(tenant, unit, reserved, spent, at_s).add_done_callback(
+            partial(report_failure, "spending")
+        )
     except Exception as error:
         log.error("store_failed", kind="spending", error=error)
 
 
-def _report_failure(written: Future[Any]) -> None:
+def report_failure(kind: str, written: Future[Any]) -> None:
+    """Log that something of a kind could not be written; a callback of the write."""
     error = written.exception() if not written.cancelled() else None
     if error is not None:
-        log.error("store_failed", kind="spending", error=error)
+        log.error("store_failed", kind=kind, error=error)

@@ -47,7 +47,7 @@ _LONGER_TOKENS, _TIMES_AS_LONG = 64, 4
 _BAD_BELOW = 0.5
 """Quality below which an answer counts as bad, as in store.examples.contributors."""
 EQUALITY = "equality"
-"""Stands for the judge where none was asked."""
+"""Stands for the judge if none was asked."""
 TOLD = "told"
 """Begins the key of an outcome that was looked for because a person said how good the request's answer was."""
 _AS_GOOD = Judgement(score=0.0, votes=(), unread=0, tie=True, quality=1.0, position_bias=0.0)
@@ -72,7 +72,7 @@ class NoJudge(Unjudged):
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What may be paid for one sample's verdicts, in what the sample is paid in."""
+    """The ways to pay for one sample's verdicts, in the unit that the sample is paid in."""
 
     afford: Callable[[float], Awaitable[bool]]
     """Sets aside what they can cost, and tells whether they may be asked for."""
@@ -92,7 +92,7 @@ class Compared:
     completion_tokens: int
     latency_s: float
     cost_usd: float
-    """Of finding out: of asking for it, which the served one's client paid for, and of the verdicts."""
+    """The cost of finding out: of asking for it, which the served one's client paid for, and of the verdicts."""
     probability: float
     served: bool
     judgement: Judgement | None = None
@@ -100,9 +100,9 @@ class Compared:
     loss: float | None = None
     """-1 to 1: the quality of the reference's answer less that of this one, where more is known than equality."""
     copies: bool | None = None
-    """Of the reference's own answer: whether the nearest past one is equal. None without one; likewise the next."""
+    """Tells of the reference's own answer if the nearest past one is equal. None without one; likewise the next."""
     again: bool | None = None
-    """Whether its second answer is equal."""
+    """Tells if its second answer is equal."""
     cut: bool = False
     """Our bound ended it: no judge could say what it would have become."""
 
@@ -178,12 +178,12 @@ class Comparison:
         self._alone = alone
 
     def refuses(self, engine: Engine) -> bool:
-        """Whether the engine refused lately to be asked without a client's key."""
+        """Tell if the engine refused lately to be asked without a client's key."""
         at = self._refused.get(engine.info.name)
         return at is not None and time.monotonic() < at + _LEFT_ALONE_S
 
     def judge_of(self, sample: Sample) -> Engine | None:
-        """The engine that judges the sample, should it come to that; None where all that could were refused."""
+        """The engine that judges the sample, should it come to that; None if all that could were refused."""
         if self.judge_name is not None:
             may = [self.judge_name]
         else:
@@ -196,7 +196,7 @@ class Comparison:
         return self._exams is not None and self._exams.refuses(name)
 
     def likely_for_answers(self, sample: Sample, served: str) -> float:
-        """What asking the others costs at most unless they are far longer than the `served` answer; in the sample's unit."""
+        """Estimate the cost of asking the others, unless they are far longer than `served`; in the sample's unit."""
         total, long = 0.0, _LONGER_TOKENS + _TIMES_AS_LONG * estimated_tokens(served)
         for way, _ in sample.to_ask:
             asked, _ = asked_again(sample.asked.chat, way, self._limits.max_tokens)
@@ -207,7 +207,7 @@ class Comparison:
         return total
 
     def most_for_verdicts(self, sample: Sample, pairs: Sequence[tuple[str, str]]) -> float:
-        """What judging so many pairs of answers can cost at most, in the sample's unit."""
+        """Bound the cost of judging so many pairs of answers, in the sample's unit."""
         judge, shown = self._judge(sample), 4 * self._limits.characters
         if judge is None:
             return 0.0
@@ -224,9 +224,37 @@ class Comparison:
         """The reference's answer first, then those that were to be compared with it, some maybe without a judgement.
         `settled`: whether the served answer is the reference's, and needs no judge.
 
-        Raises NotAnswered where the reference, or every engine that was to be compared with it, gave no answer,
+        Raises NotAnswered if the reference, or every engine that was to be compared with it, gave no answer,
         TooDear and NoJudge.
         """
+        answers, second = await self._answers(sample, served, bill, settled=settled)
+        standard = next(a for a in answers if a.way.engine == sample.reference)
+        others = [answer for answer in answers if answer is not standard]
+        if sample.told is not None:
+            return [
+                standard,
+                *await asyncio.to_thread(told_losses, sample, sample.told, standard.text, others),
+            ]
+        size = len(standard.text) + sum(map(len, sample.near[:1])) + (len(second.text) if second else 0)
+        settled, standard = await looked_at(size, _beside, standard, sample.near, second)
+        # Before anybody looks whether they are equal: else only those would be noted once there is no money for a judge.
+        judge = self._judge(sample)
+        if not settled and not await self._may_judge(sample, judge, standard.text, others, means):
+            if not sample.scope:
+                refused = judge is None or self._refused_judge(judge.engine.info.name)
+                raise (NoJudge if refused else TooDear)(standard.text)
+            return [standard, *await self._by_equality_alone(sample, others, standard.text)]
+        judged = [
+            await self._compared(sample, judge, answer, standard.text, bill, settled=settled)
+            for answer in others
+        ]
+        again = standard.again if settled else None
+        return [standard, *(_with_loss(each, judged=not settled, again=again) for each in judged)]
+
+    async def _answers(
+        self, sample: Sample, served: Assembled, bill: Bill, *, settled: bool
+    ) -> tuple[list[Compared], Compared | None]:
+        """Ask all ways; return the served answer and theirs, and the reference's second one apart. Raises NotAnswered."""
         usage = served.usage()
         answers = [
             Compared(
@@ -242,50 +270,35 @@ class Comparison:
         ]
         second: Compared | None = None
         for way, probability in sample.to_ask:
-            if sample.by_reference and way.engine == sample.reference and not settled:
+            again = sample.by_reference and way.engine == sample.reference
+            if again and not settled:
                 # A judge tells more than a second answer.
                 continue
             try:
                 answer = await self._answer(sample, way, probability, bill)
-                if sample.by_reference and way.engine == sample.reference:
-                    second = answer
-                else:
-                    answers.append(answer)
             except NotAnswered:
-                if way.engine == sample.reference and not sample.by_reference:
+                if way.engine == sample.reference and not again:
                     raise
+                continue
+            if again:
+                second = answer
+            else:
+                answers.append(answer)
         if len(answers) == 1:
             raise NotAnswered("no_other_answer")
-        standard = next(a for a in answers if a.way.engine == sample.reference)
-        others = [answer for answer in answers if answer is not standard]
-        if sample.told is not None:
-            return [
-                standard,
-                *await asyncio.to_thread(told_losses, sample, sample.told, standard.text, others),
-            ]
-        size = len(standard.text) + sum(map(len, sample.near[:1])) + (len(second.text) if second else 0)
-        settled, standard = await looked_at(size, _beside, standard, sample.near, second)
-        # Before anybody looks whether they are equal: else only those would be noted once there is no money for a judge.
-        pairs = [(answer.text, standard.text) for answer in others]
-        judge = self._judge(sample)
-        if not settled and (
-            judge is None
-            or not await self._passes(sample, judge, standard.text, means)
-            or not await means.afford(self.most_for_verdicts(sample, pairs))
-        ):
-            if not sample.scope:
-                refused = judge is None or self._refused_judge(judge.engine.info.name)
-                raise (NoJudge if refused else TooDear)(standard.text)
-            return [standard, *await self._by_equality_alone(sample, others, standard.text)]
-        judged = [
-            await self._compared(sample, judge, answer, standard.text, bill, settled=settled)
-            for answer in others
-        ]
-        again = standard.again if settled else None
-        return [standard, *(_with_loss(each, judged=not settled, again=again) for each in judged)]
+        return answers, second
+
+    async def _may_judge(
+        self, sample: Sample, judge: Judge | None, standard: str, others: Sequence[Compared], means: Means
+    ) -> bool:
+        """Tell if the judge passed its exam, and its verdicts on these answers can be paid. Raises NotAnswered."""
+        if judge is None or not await self._passes(sample, judge, standard, means):
+            return False
+        pairs = [(answer.text, standard) for answer in others]
+        return await means.afford(self.most_for_verdicts(sample, pairs))
 
     async def _passes(self, sample: Sample, judge: Judge, standard: str, means: Means) -> bool:
-        """Whether the judge passed its exam, or does now; each verdict of it is paid by itself. Raises NotAnswered."""
+        """Tell if the judge passed its exam, or passes it now; each verdict of it is paid by itself. Raises NotAnswered."""
         name = judge.engine.info.name
         if self._exams is None or self._exams.passed(name):
             return True
@@ -361,7 +374,7 @@ class Comparison:
     async def _by_equality_alone(
         self, sample: Sample, answers: Sequence[Compared], reference: str
     ) -> list[Compared]:
-        """The answers, those that are not equal counted for the worst. Raises TooDear where that does not tell."""
+        """The answers, those that are not equal counted for the worst. Raises TooDear if that does not tell."""
         counts = [self._alone.counts(equality_key(sample, answer.way)) for answer in answers]
         judged = []
         for answer, counted in zip(answers, counts, strict=True):
@@ -466,8 +479,10 @@ def told_losses(sample: Sample, told: Told, reference: str, others: Sequence[Com
 
 
 def _beside(standard: Compared, near: Sequence[str], second: Compared | None) -> tuple[bool, Compared]:
-    """Whether the reference's answer needs no judge; and it, with whether the nearest past one and its own second one are
-    equal; blocks."""
+    """Tell if the reference's answer needs no judge; return it with those of its figures that equality tells.
+
+    Blocks.
+    """
     copies = [same(text, standard.text) for text in near[:1]]
     return settles(standard.text, near), replace(
         standard,
@@ -488,7 +503,7 @@ def _with_loss(answer: Compared, *, judged: bool, again: bool | None) -> Compare
 
 
 def equality_key(sample: Sample, way: Attempt) -> tuple[str, str, str, bool]:
-    """What has its own share of answers that are equal to the reference's."""
+    """Return the key under which the share of answers equal to the reference's is counted."""
     return sample.tenant, sample.scope, way.engine, bool(way.examples)
 
 
@@ -497,7 +512,7 @@ def _bytes(text: str) -> int:
 
 
 def example_qualities(compared: Sequence[Compared]) -> list[tuple[int, float]]:
-    """What the judged answers to one request say of the examples that some were made with: (example id, quality).
+    """Derive the quality of examples from the judged answers to one request: (example id, quality).
 
     The answer's quality is each example's, except for a bad answer where the same engine did no better without them: then
     its failure was not theirs, and nothing is said of them.

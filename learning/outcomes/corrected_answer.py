@@ -25,16 +25,16 @@ class CorrectedAnswers:
     texts: RequestTextLog
     details: Details
     contributor_of: Callable[[str, RequestRecord], str | None]
-    """Whom a tenant's request answered; None where nobody knows."""
+    """Whom a tenant's request answered; None if nobody knows."""
 
     def wrong(self, record: RequestRecord) -> ExactAnswer | None:
-        """What a repeat of the request is given now. To be asked before the correction is stored: with it, this goes."""
+        """Return what a repeat of the request is given now. Ask before the correction is stored: with it, this goes."""
         return None if record.exact_key is None else self.cache.get(record.exact_key, time.time())
 
     def give(self, record: RequestRecord, wrong: ExactAnswer | None, example: Example) -> bool:
         """Have repeats of the request answered with what `example` says, the correction, as it was stored. Blocks.
 
-        `wrong`: see above. False where that cannot be: the request is none that is repeated, its answer was more than one
+        `wrong`: see above. False if that cannot be: the request is none that is repeated, its answer was more than one
         text, or the correction is held back. Raises StoreError and TimeoutError.
         """
         if record.exact_key is None or record.api != "chat" or example.served_from_s > time.time():
@@ -85,7 +85,7 @@ class CorrectedAnswers:
 
 
 def _rewritten(wrong: bytes, said: str) -> dict[str, Any] | None:
-    """The same completion with another text; None where it has not exactly one, which says something."""
+    """The same completion with another text; None if it has not exactly one, which says something."""
     try:
         body: dict[str, Any] = orjson.loads(wrong)
     except ValueError:

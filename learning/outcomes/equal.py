@@ -88,7 +88,7 @@ _OPERATORS = r"\+\+|--|\*\*|//|<<=?|>>=?|&&|\|\||::|[-+*/%<>=!&|^]=|->|=>"
 
 
 def same(ours: str, reference: str) -> bool:
-    """Whether two answers mean the same, whatever stands around it. Case counts in code, and in what may be code.
+    """Tell if two answers mean the same, whatever stands around it. Case counts in code, and in what may be code.
 
     Prose beside a block of code counts unless the other answer is that code alone and the prose takes nothing back.
     """
@@ -120,7 +120,7 @@ def _equal(ours: Meant, reference: Meant) -> bool:
 
 
 def settles(reference: str, near: Sequence[str] = ()) -> bool:
-    """Whether any answer that is not the same as this one of the reference is plainly worse: a number, JSON, a label.
+    """Tell if any answer that differs from this one of the reference is plainly worse: a number, JSON, a label.
 
     `near`: answers to similar requests. A short answer is a label if it looks like a name in a program, or if it is one of
     few that these have in common.
@@ -172,7 +172,7 @@ def _command(text: str) -> str:
 
 
 def _bare(text: str) -> str:
-    """Without the announcement, quotes and marks around a short answer; the text itself where nothing would be left."""
+    """Without the announcement, quotes and marks around a short answer; the text itself if nothing would be left."""
     if "\n" in text:
         return text
     bare = _PREFIX.sub("", text, count=1) if _PREFIX.match(text) else text
@@ -197,19 +197,21 @@ def _number(text: str, language: str = "") -> tuple[Decimal, str, str] | None:
 
 def _list(text: str, language: str = "") -> list[Any] | None:
     """The items of a list of short texts in their order: bulleted, numbered from 1, one a line, or with commas between."""
+    items = [] if language else _items(text)
+    return [_number(item) or _plain(item) for item in items] if len(items) > 1 else None
+
+
+def _items(text: str) -> list[str]:
+    """Return the items of a list without their marks; none for what is no list."""
     lines = text.split("\n")
-    bullets, numbers = (
-        [_BULLET.fullmatch(line) for line in lines],
-        [_NUMBERED.fullmatch(line) for line in lines],
-    )
-    items = lines if len(lines) > 1 else text.split(", ")
+    bullets = [_BULLET.fullmatch(line) for line in lines]
     if all(bullets):
-        items = [found[1] for found in bullets if found]
-    elif [found and int(found[1]) for found in numbers] == list(range(1, len(lines) + 1)):
-        items = [found[2] for found in numbers if found]
-    elif any(len(item.split()) > _ITEM_WORDS or not _WORDS.fullmatch(item) for item in items):
-        return None
-    return [_number(item) or _plain(item) for item in items] if not language and len(items) > 1 else None
+        return [found[1] for found in bullets if found]
+    numbers = [_NUMBERED.fullmatch(line) for line in lines]
+    if [found and int(found[1]) for found in numbers] == list(range(1, len(lines) + 1)):
+        return [found[2] for found in numbers if found]
+    items = lines if len(lines) > 1 else text.split(", ")
+    return items if all(len(item.split()) <= _ITEM_WORDS and _WORDS.fullmatch(item) for item in items) else []
 
 
 def _json(text: str, language: str = "") -> Any:
@@ -249,9 +251,9 @@ def _without_free_text(found: tuple[str, Any]) -> bool:
 
 
 def _code(text: str, language: str) -> list[str] | None:
-    """Tokens of code, without its comments; None where the language is not known.
+    """Tokens of code, without its comments; None if the language is not known.
 
-    A line's indentation is one, where no braces say the same.
+    A line's indentation is one, unless braces say the same.
     """
     comment = _COMMENTS.get(language)
     if comment is None:
@@ -270,4 +272,4 @@ def _spaced(text: str) -> str:
 
 
 _KINDS: Sequence[Callable[[str, str], Any]] = (_json, _number, _list, _code, _plain)
-"""What reads each kind of answer, given the text and its language: a value that compares, or None."""
+"""The readers of each kind of answer, given the text and its language: a value that compares, or None."""

@@ -1,4 +1,4 @@
-"""Where no judge can be paid: whether equality alone may tell how good a small engine's answers are.
+"""Compares by equality alone if no judge can be paid, as far as that tells how good a small engine's answers are.
 
 An answer that is not equal may be as good, so it counts for the worst: what is proven by that holds all the more. It only
 makes sense where answers mostly are equal, as commands are and essays are not. That is tried first, and what is seen then
@@ -21,18 +21,18 @@ _MOST_KEYS = 10_000
 
 
 class EqualityAlone:
-    """What was seen by tenant and scope, in memory: after a restart it is tried again."""
+    """The comparisons seen by tenant and scope, in memory: after a restart it is tried again."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._seen: dict[Hashable, deque[bool]] = {}
 
     def worth_asking(self, key: Hashable) -> bool:
-        """Whether another comparison is worth its answers."""
+        """Tell if another comparison is worth the cost of its answers."""
         return len(self._of(key)) < _TRIED or self.counts(key) or self._rng.random() < _AGAIN
 
     def counts(self, key: Hashable) -> bool:
-        """Whether the next comparison is to become an outcome, whatever it says."""
+        """Tell if the next comparison is to become an outcome, whatever it says."""
         seen = self._of(key)
         return len(seen) >= _TRIED and sum(seen) >= _MOSTLY * len(seen)
 

@@ -64,7 +64,7 @@ class UserFeedback:
         return found
 
     def says_wrong(self) -> bool:
-        """Whether the answer must not be given again."""
+        """Tell if the answer must not be given again."""
         return bool(self.correction) or any(quality < 0.5 for quality in self.qualities().values())
 
     def beaten(self) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,18 +46,18 @@ class FeedbackIntake:
     example_of: Callable[[str, str], Example | None]
     """The tenant's example made from a request, by the request's id."""
     corrections: ExampleStore | None
-    """Where corrections become demonstrations; None where no examples are kept."""
+    """The store in which corrections become demonstrations; None if no examples are kept."""
     secret: bytes
     apart: bool
-    """Whether each end user has a memory of their own."""
+    """True if each end user has a memory of their own."""
     window_s: float
     """Feedback is refused when the request is older than this."""
     may_judge: Callable[[str, str, Example], bool] = lambda tenant, key_id, example: True
-    """Whether what a tenant's key says of an answer counts for an example of it. Blocks."""
+    """Tells if a tenant's key's word on an answer counts for an example of it. Blocks."""
     on_outcomes: OnOutcomes | None = None
     """Called with the committed outcomes of an answer. Blocks."""
     labels: GivenLabels | None = None
-    """What feedback on requests of tasks becomes; None where there are no tasks."""
+    """Turns feedback on requests of tasks into labels; None if there are no tasks."""
     told: Callable[[str, str, float, str], None] | None = None
     """Called with tenant, request id, the quality that a person gave its answer and their correction, on the event loop."""
     sync: Callable[[], None] | None = None
@@ -131,15 +131,9 @@ class FeedbackIntake:
         observed = await asyncio.to_thread(self.example_of, tenant, answer.request_id)
         corrected = None
         if feedback.correction and not await self._labels_only(tenant, answer, fields, observed, by):
-            if self.corrections is None:
-                raise RequestError(
-                    "This gateway keeps no examples, so a correction teaches nothing: memory.examples.enabled is off.",
-                    code="examples_disabled",
-                    param="correction",
-                )
             corrected = await asyncio.to_thread(
                 correct,
-                self.corrections,
+                self._where_corrected(),
                 tenant,
                 key_id,
                 fields,
@@ -175,37 +169,51 @@ class FeedbackIntake:
         except EnoughFeedback:
             raise _enough() from None
         if new:
-            qualities = feedback.qualities().values()
-            if self.told is not None and qualities:
-                self.told(tenant, answer.request_id, sum(qualities) / len(qualities), feedback.correction)
-            if self.labels is not None:
-                await asyncio.to_thread(self.labels.said, tenant, answer.request_id, feedback)
-            if self.on_outcomes is not None:
-                for each in follows:
-                    await asyncio.to_thread(self.on_outcomes, tenant, each.request_id, [each])
-            # The feedback is about the wrong answer, which the correction has replaced where it is the same example.
+            # The feedback is about the wrong answer, which the correction has replaced if it is the same example.
             replaced = observed is not None and corrected is not None and observed.id == corrected.id
-            await asyncio.to_thread(
-                self._judge_examples,
-                tenant,
-                key_id,
-                answer,
-                None if replaced else observed,
-                feedback,
-            )
+            await self._learn(tenant, key_id, answer, None if replaced else observed, feedback, follows)
         return kept, new
+
+    def _where_corrected(self) -> ExampleStore:
+        if self.corrections is None:
+            raise RequestError(
+                "This gateway keeps no examples, so a correction teaches nothing: memory.examples.enabled is off.",
+                code="examples_disabled",
+                param="correction",
+            )
+        return self.corrections
+
+    async def _learn(
+        self,
+        tenant: str,
+        key_id: str | None,
+        answer: Target,
+        observed: Example | None,
+        feedback: UserFeedback,
+        follows: Sequence[OutcomeRecord],
+    ) -> None:
+        """Tell all who learn from feedback that is stored. `observed`: the example made from the answer, if it stands."""
+        qualities = feedback.qualities().values()
+        if self.told is not None and qualities:
+            self.told(tenant, answer.request_id, sum(qualities) / len(qualities), feedback.correction)
+        if self.labels is not None:
+            await asyncio.to_thread(self.labels.said, tenant, answer.request_id, feedback)
+        if self.on_outcomes is not None:
+            for each in follows:
+                await asyncio.to_thread(self.on_outcomes, tenant, each.request_id, [each])
+        await asyncio.to_thread(self._judge_examples, tenant, key_id, answer, observed, feedback)
 
     async def _labels_only(
         self, tenant: str, answer: Target, fields: dict[str, Any], observed: Example | None, by: Behind
     ) -> bool:
-        """Whether a correction labels a task's request and can become no example: it comes without messages."""
+        """Tell if a correction only labels a task's request: without messages it can become no example."""
         replaces = observed is not None and observed.contributor == by.contributor
         if self.labels is None or "messages" in fields or (replaces and self.corrections is not None):
             return False
         return await asyncio.to_thread(self.labels.knows, tenant, answer.request_id)
 
     def _owner(self, answer: Target, observed: Example | None, by: Behind, apart: bool) -> Behind:
-        """Whose a corrected answer becomes: its end user's, also where the feedback names none."""
+        """Return the owner of a corrected answer: its end user, also if the feedback names none."""
         end_user = user_part(answer.contributor or "") if apart else ""
         if observed is not None:
             end_user = end_user or user_scope(observed.scope)

@@ -75,7 +75,7 @@ class Vote:
     score: int
     """-3 to 3, above zero when *our* answer (not the reference's) was found better, whatever the order."""
     ours_first: bool
-    """Whether the judge read our answer first."""
+    """True if the judge read our answer first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def judgement(votes: Iterable[Vote], unread: int = 0, *, tie: float = TIE_BAND) 
 
 
 def is_tie(score: float, tie: float = TIE_BAND) -> bool:
-    """Whether a mean score is within the tie band."""
+    """Tell if a mean score is within the tie band."""
     # Rounding may put a mean of whole numbers slightly above 0.3.
     return abs(score) <= tie + 1e-9
 

@@ -61,25 +61,25 @@ class Question:
         return (ours, other) if self.ours_first else (other, ours)
 
     def right(self, verdict: int) -> bool:
-        """Whether a verdict on the first answer against the second, -3 to 3, is right."""
+        """Tell if a verdict on the first answer against the second, -3 to 3, is right."""
         ours = verdict if self.ours_first else -verdict
         return abs(ours) <= _LIKE_EQUAL if self.other == self.known.answer else ours > 0
 
 
 @dataclass(slots=True)
 class Exam:
-    """How a judge did so far."""
+    """The results of a judge so far."""
 
     asked: int = 0
     right: int = 0
     unread: int = 0
     """Verdicts that could not be read."""
     refused: bool = False
-    """Whether the judge cannot pass any more."""
+    """True if the judge cannot pass any more."""
 
     @property
     def passed(self) -> bool:
-        """Whether all was asked, and enough was right."""
+        """Tell if all was asked, and enough was right."""
         return self.asked == QUESTIONS and not self.refused
 
     @property
@@ -166,19 +166,22 @@ class Exams:
         self._alone: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def refuses(self, judge: str) -> bool:
-        """Whether a judge did not pass lately."""
+        """Tell if a judge did not pass lately."""
         at_s = self._refused.get(judge)
         return at_s is not None and self._clock() < at_s + _AGAIN_AFTER_S
 
     def passed(self, judge: str) -> bool:
-        """Whether a judge may judge."""
+        """Tell if a judge may judge."""
         return judge in self._passed
 
     async def passes(
         self, judge: Judge, ask: AskVerdict, tenant: str, also: Known, *, most: int = QUESTIONS
     ) -> bool:
-        """Whether a judge may judge, which up to `most` questions in all may tell: examined at most by one sample at a time,
-        and by that sample's tenant's traffic. `also`: what it is to judge next. Raises what `ask` raises."""
+        """Tell if a judge may judge, by up to `most` questions in all.
+
+        It is examined by one sample at a time, by that sample's tenant's traffic. `also`: what it is to judge next.
+        Raises what `ask` raises.
+        """
         name = judge.engine.info.name
         async with self._alone[name]:
             if self.passed(name) or self.refuses(name):

@@ -15,7 +15,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from typing import Any, Literal, NamedTuple
+from functools import partial
+from typing import Literal, NamedTuple
 
 import structlog
 
@@ -23,7 +24,7 @@ from engines.answers.answer import Assembled
 from engines.asking import Bill, NotAnswered
 from engines.chat import tokens_in_bytes
 from engines.engine import Engine
-from learning.outcomes.account import SMALL_TOKEN, Accounts, Purse, Unit, price_in
+from learning.outcomes.account import SMALL_TOKEN, Accounts, Purse, Unit, price_in, report_failure
 from learning.outcomes.comparison import (
     Compared,
     Comparison,
@@ -72,19 +73,19 @@ _HELD, _HELD_BYTES = 2_000, 16 * 1024 * 1024
 _FIRST = -2.0
 """Before all that was drawn, in the queue."""
 _LEAST_PROBING = 0.1
-"""Of the share of probes, once nothing is left of the allowance."""
+"""The least share of probes, once nothing is left of the allowance."""
 _WORTH_A_JUDGE = 20
 """Comparisons for which a judge must be affordable where equality may tell without one; any proof takes more."""
 
 
 class _Came(NamedTuple):
-    """What became of a sample."""
+    """The result of a sample."""
 
     result: str
     unread: int = 0
     """Answers whose verdicts could not be read."""
     noted_usd: float = 0.0
-    """Of what it cost, what stands with its outcomes."""
+    """The part of its cost that stands with its outcomes."""
 
 
 class Judging:
@@ -224,7 +225,7 @@ class Judging:
             self._held_bytes -= gone_bytes
 
     def _may_compare(self, finished: Finished, engines: Sequence[str]) -> bool:
-        """Whether everybody who may be asked to compare is where the tenant's requests may be answered."""
+        """Tell if everybody who may be asked to compare is in a region that the tenant's requests may go to."""
         reach = finished.arrival.reach
         if not reach.region:
             return True
@@ -282,7 +283,7 @@ class Judging:
         return min(proof.share, _RARE)
 
     def too_dear(self, model: str, tenant: str, proof: Proof | None) -> bool:
-        """Whether proof is held back since it costs more than offloading a month's requests can save. Any thread."""
+        """Tell if proof is held back since it costs more than offloading a month's requests can save. Any thread."""
         return proof is not None and self._not_worth(tenant, self._accounts.unit(model), proof)
 
     def _not_worth(self, tenant: str, unit: Unit, proof: Proof) -> bool:
@@ -322,7 +323,7 @@ class Judging:
             self._metrics.samples.labels(result).inc()
 
     async def _judged(self, taken: Sample, since: float) -> str:
-        """What became of a sample. Raises NotAnswered, and whatever a store or a broken component raises."""
+        """Judge a sample and return its result. Raises NotAnswered, and whatever a store or a broken component raises."""
         served, settled = await looked_at(taken.size_bytes, _read, taken)
         if served is None:
             return "unreadable"
@@ -332,11 +333,11 @@ class Judging:
         # Whether a judge is needed shows in the reference's answer. Of an offloaded request it is not known yet: what a
         # judge costs is added once it is, so that a bad answer in bad form is checked like any other.
         no_judge = settled or taken.told is not None or not taken.by_reference
-        reference = self._engines[taken.reference]
         if not no_judge and judge is None and not self._may_be_equal(taken):
             return "no_judge"
         # Without a judge that passed only equality tells.
         no_judge = no_judge or judge is None
+        reference = self._engines[taken.reference]
         needed = ([] if taken.by_reference else [reference]) + ([] if no_judge or judge is None else [judge])
         if any(map(self._comparison.refuses, needed)):
             # Nobody else is asked in vain, let alone paid.
@@ -344,18 +345,9 @@ class Judging:
         # The others' answers are not known yet: they are taken to be as long as this one.
         pairs = [] if no_judge else [(served.said(), served.said())] * len(taken.to_ask)
         verdicts = self._comparison.most_for_verdicts(taken, pairs)
-        answers = self._comparison.likely_for_answers(taken, served.said())
-        own_price = self._own_price(taken, served)
         may_be_equal = (verdicts > 0 or judge is None) and self._may_be_equal(taken)
-        dear = may_be_equal and await self._too_few(taken, verdicts)
-        purse = None
-        if not dear:
-            purse = await self._accounts.reserve(
-                taken.tenant, taken.unit, answers + verdicts, own_price, last=not may_be_equal
-            )
-        alone = purse is None and may_be_equal
-        if alone:
-            purse = await self._accounts.reserve(taken.tenant, taken.unit, answers, own_price)
+        own_price = self._own_price(taken, served)
+        purse, alone = await self._set_aside(taken, served, verdicts, own_price, may_be_equal=may_be_equal)
         if purse is None:
             self._held_back("over_budget", taken.tenant)
             return "over_budget"
@@ -387,13 +379,29 @@ class Judging:
         finally:
             self._settle(taken, purse, bill, came)
 
+    async def _set_aside(
+        self, taken: Sample, served: Assembled, verdicts: float, own_price: float, *, may_be_equal: bool
+    ) -> tuple[Purse | None, bool]:
+        """Set aside what answers and `verdicts` cost, or the answers alone if that is too much and equality may tell.
+
+        Returns the purse, None if there is too little for either, and whether it is without verdicts.
+        """
+        tenant, unit = taken.tenant, taken.unit
+        answers = self._comparison.likely_for_answers(taken, served.said())
+        if not (may_be_equal and await self._too_few(taken, verdicts)):
+            whole = answers + verdicts
+            purse = await self._accounts.reserve(tenant, unit, whole, own_price, last=not may_be_equal)
+            if purse is not None or not may_be_equal:
+                return purse, False
+        return await self._accounts.reserve(tenant, unit, answers, own_price), True
+
     def _may_be_equal(self, taken: Sample) -> bool:
-        """Whether it is worth asking where no judge can be paid."""
+        """Tell if it is worth asking although no judge can be paid."""
         keys = [equality_key(taken, way) for way, _ in taken.others]
         return bool(taken.scope) and any(map(self._alone.worth_asking, keys))
 
     async def _too_few(self, taken: Sample, verdicts: float) -> bool:
-        """Whether what is left does not pay for so many verdicts that anything could be proven by them."""
+        """Tell if what is left pays for too few verdicts to prove anything."""
         left = await self._accounts.left(taken.tenant, taken.unit)
         return left < _WORTH_A_JUDGE * verdicts
 
@@ -427,7 +435,7 @@ class Judging:
             log.error("store_failed", kind="usage", error=error)
 
     def _own_price(self, taken: Sample, served: Assembled) -> float:
-        """What the request costs at the reference."""
+        """Return the price of the request at the reference."""
         usage = served.used(tokens_in_bytes(len(taken.asked.chat.body)))
         price = price_in(taken.unit, self._engines[taken.reference].info.price)
         return price.cost_usd(usage) or 0.0
@@ -470,7 +478,7 @@ class Judging:
         at_s = self._clock()
         records = [each.record(taken, at_s) for each in compared]
         written = self._outcomes.note_many(records)
-        written.add_done_callback(_report_failure)
+        written.add_done_callback(partial(report_failure, "outcome"))
         return records, written
 
     async def _tell(self, taken: Sample, text: str) -> None:
@@ -487,7 +495,7 @@ class Judging:
             log.error("judging_failed", request=taken.request_id, error=error)
 
     async def _quiet(self, taken: Sample, until: float) -> bool:
-        """Wait until neither the judge nor an engine of the sample is pressed. False where that takes too long."""
+        """Wait until neither the judge nor an engine of the sample is pressed. False if that takes too long."""
         names = {taken.reference, taken.served.engine, *(way.engine for way, _ in taken.others)}
         judge = self._comparison.judge_of(taken)
         engines = [*([judge] if judge is not None else []), *(self._engines[name] for name in names)]
@@ -528,9 +536,3 @@ def _paid(taken: Sample, bill: Bill) -> dict[tuple[str, str], float]:
         * (SMALL_TOKEN if purpose == "answer" and engine != taken.reference else 1.0)
         for (engine, purpose), tokens in bill.tokens.items()
     }
-
-
-def _report_failure(written: Future[Any]) -> None:
-    error = written.exception() if not written.cancelled() else None
-    if error is not None:
-        log.error("store_failed", kind="outcome", error=error)

@@ -1,4 +1,4 @@
-"""How much is judged, how, and at what price: plain values that the settings become."""
+"""Holds the limits of judging as plain values that the settings become."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from learning.outcomes.judge import TIE_BAND
 
 @dataclass(frozen=True, slots=True)
 class JudgingLimits:
-    """How much is judged, how, and at what price."""
+    """The amount, the form and the price of judging."""
 
     share_offloaded: float
-    """Of requests that another engine than the reference answered, whatever hangs on it."""
+    """The share of requests that another engine than the reference answered, whatever hangs on it."""
     share_reference: float
-    """Of requests that the reference answered."""
+    """The share of requests that the reference answered."""
     others: int
     """Further ways of answering that are asked and judged beside the served one: counterfactuals."""
     samples: int
@@ -22,19 +22,19 @@ class JudgingLimits:
     max_in_flight: int
     verdict_tokens: int
     max_tokens: int = 1024
-    """Of an answer that is asked for comparison."""
+    """The bound of an answer that is asked for comparison."""
     tie: float = TIE_BAND
     max_waiting: int = 200
     """Requests that may wait to be judged."""
     pause_above: float = 0.8
     """Utilisation of an engine above which nothing is asked."""
     patience_s: float = 600.0
-    """How long a sample waits for that to end before it is let go."""
+    """Seconds that a sample waits for that to end before it is let go."""
     deadline_s: float = 300.0
     """For all requests of one sample."""
     characters: int = 8000
-    """Of the request, and of each answer, that the judge is shown."""
+    """The characters of the request, and of each answer, that the judge is shown."""
     max_bytes: int = 1024 * 1024
-    """Of a request with its answer, a stream's framing included; larger ones are not judged."""
+    """The bytes of a request with its answer, a stream's framing included; larger ones are not judged."""
     max_waiting_bytes: int = 64 * 1024 * 1024
-    """Of all that wait: they do so in memory."""
+    """The bytes of all that wait: they do so in memory."""

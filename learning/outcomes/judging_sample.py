@@ -18,7 +18,7 @@ from router.plan import Action, Attempt, Plan
 from router.proving.standing import Proof
 
 AGAIN_SHARE = 0.05
-"""Of the comparisons that a proof wishes for: those in which the reference is asked once more."""
+"""The share of the comparisons that a proof wishes for in which the reference is asked once more."""
 _NEVER_WITH = ("audio", "web_search_options")
 _ENDED_BY_ITSELF = ("stop", "length")
 _ENDED_IN_CALLS = ("stop", "tool_calls", "function_call")
@@ -30,12 +30,12 @@ _NOT_ASKED_AGAIN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a person said of the served answer."""
+    """A person's word on the served answer."""
 
     score: float
     """0 to 1."""
     correction: str = ""
-    """The answer as it should have been; empty where none was given."""
+    """The answer as it should have been; empty if none was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Sample:
     reference: str
     """The engine whose answer is the standard. It gave the served answer if `served.engine` is it."""
     others: tuple[tuple[Attempt, float], ...]
-    """What else to ask for comparison, the reference apart; each with the probability of that."""
+    """The further ways to ask for comparison, the reference apart; each with its probability."""
     probability: float
     """With which this request was sampled, given which engine served it."""
     latency_s: float
@@ -57,15 +57,15 @@ class Sample:
     near: tuple[str, ...] = ()
     """Answers to similar requests."""
     unit: Unit = "usd"
-    """What its cost is counted in."""
+    """The unit in which its cost is counted."""
     scope: str = ""
-    """That the proof which wished for it belongs to; empty where none did."""
+    """The scope of the proof that wished for it; empty if none did."""
     of_task: bool = False
-    """Whether the request belongs to a task: what the reference says to it is a label."""
+    """True if the request belongs to a task: what the reference says to it is a label."""
     told: Told | None = None
-    """What a person said of the served answer, where that is why it is compared."""
+    """A person's word on the served answer, if that is why it is compared."""
     again: bool = False
-    """Whether the reference, which gave the served answer, is asked once more, to learn how often it agrees with itself."""
+    """True if the reference, which gave the served answer, is asked once more, to learn how often it agrees with itself."""
 
     @property
     def request_id(self) -> str:
@@ -79,12 +79,12 @@ class Sample:
 
     @property
     def size_bytes(self) -> int:
-        """What it keeps in memory, roughly: the request's body and the answer's, as they came."""
+        """Count the bytes it keeps in memory, roughly: the request's body and the answer's, as they came."""
         return _size_bytes(self.asked, self.body)
 
     @property
     def by_reference(self) -> bool:
-        """Whether the reference gave the served answer."""
+        """Tell if the reference gave the served answer."""
         return self.served.engine == self.reference
 
     @property
@@ -134,7 +134,7 @@ def _size_bytes(asked: Asked, body: Body) -> int:
 
 
 def held_bytes(finished: Finished) -> int:
-    """What a finished request keeps in memory, roughly: its body, its answer, and the past ones found for it."""
+    """Count the bytes a finished request keeps in memory, roughly: its body, its answer, and the past ones found for it."""
     found = finished.plan.neighbours if finished.plan is not None else ()
     texts = sum([one.example.size_bytes for one in found])
     vectors = sum(one.vector.nbytes for one in found if one.vector is not None)
@@ -172,30 +172,31 @@ def sample(
     `share`: configured, whatever hangs on it; `wished`: for the proof. The larger counts. `others`: how many further ways of
     answering the configured share asks for beside the served one and the reference, drawn without preference.
     """
-    asked, served, reference, plan = finished.asked, finished.attempt, engines[-1], finished.plan
+    served, reference, plan = finished.attempt, engines[-1], finished.plan
     assert served is not None
     coin, probability = rng.random(), min(1.0, max(share, wished))
     if coin >= probability:
         return None
-    examples = asked.controls.max_examples != 0
-    if served.engine != reference:
-        possible = [way for way in ways_beside(plan, engines, served) if examples or not way.examples]
-        drawn = _drawn(possible, others if coin < share else 0, share, rng)
-    elif plan is not None and plan.shadow:
-        ways = [way for way in plan.shadow if examples or not way.examples]
+    by_reference = served.engine == reference
+    shadow = plan.shadow if by_reference and plan is not None else ()
+    ways = list(shadow) or ways_beside(plan, engines, served)
+    if finished.asked.controls.max_examples == 0:
+        ways = [way for way in ways if not way.examples]
+    if not by_reference:
+        drawn = _drawn(ways, others if coin < share else 0, share, rng)
+    elif plan is not None and shadow:
         drawn = [(way, probability * _drawn_share(plan.proof, way)) for way in ways]
     else:
-        possible = [way for way in ways_beside(plan, engines, served) if examples or not way.examples]
-        drawn = _drawn(possible, max(1, others), probability, rng)
-    if served.engine == reference and not drawn:
+        drawn = _drawn(ways, max(1, others), probability, rng)
+    if by_reference and not drawn:
         return None
-    again = served.engine == reference and wished > 0 and rng.random() < AGAIN_SHARE
+    again = by_reference and wished > 0 and rng.random() < AGAIN_SHARE
     return replace(_sample(finished, reference, drawn, probability, unit), again=again)
 
 
 def told_sample(finished: Finished, engines: Sequence[str], unit: Unit, told: Told) -> Sample | None:
     """A request that is compared since a person said how good its answer was: in every way that its plan
-    holds. None where there is no proof."""
+    holds. None if there is no proof."""
     plan, served = finished.plan, finished.attempt
     if plan is None or plan.proof is None or served is None:
         return None
@@ -257,7 +258,7 @@ def ways_beside(plan: Plan | None, engines: Sequence[str], served: Attempt) -> l
 
 
 def _with_examples_found(plan: Plan | None, engine: str, served: Attempt) -> Attempt | None:
-    """The engine with the examples that were planned for it, else for another engine; None where the plan has none.
+    """The engine with the examples that were planned for it, else for another engine; None if the plan has none.
 
     A plan that chose the reference holds them too: its small engines stand in, with what was found for them.
     """

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def looked_at(size: int, look: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What `look` gives, whose texts are so long. Raises what it raises."""
+    """Return what `look` gives, on a thread if its texts are long (`size`: characters or bytes). Raises as it does."""
     if size <= SHORT:
         return look(*args, **kwargs)
     return await asyncio.to_thread(look, *args, **kwargs)

@@ -28,7 +28,7 @@ class Target:
     """Empty for an answer replayed from memory: the engine that gave it is not known here."""
     example_ids: tuple[int, ...]
     contributor: str | None = ""
-    """Whom it answered (learning.bank.contributor); None where nobody knows."""
+    """Whom it answered (learning.bank.contributor); None if nobody knows."""
 
 
 class Targets:
@@ -43,7 +43,7 @@ class Targets:
         settle_s: float = 2.0,
         recorded_to_s: Callable[[], float] | None = None,
     ) -> None:
-        """`contributor_of`: who a request came from where no choice says so, None where nobody knows; blocks. `settle_s`:
+        """`contributor_of`: who a request came from if no choice says so, None if nobody knows; blocks. `settle_s`:
         how long to retry for an answer whose row a recorder may still be writing. `recorded_to_s`: a time (time.monotonic)
         by when the answers of all workers are recorded; blocks, and may raise OSError. None: nobody is behind."""
         self._contributor_of = contributor_of

@@ -21,7 +21,7 @@ class VerdictRequest:
     """One request to a judge."""
 
     number: int
-    """Of the requests of one comparison, from 0."""
+    """Its place among the requests of one comparison, from 0."""
     chat: ChatRequest
     most_tokens: int
     """Bound on the judge's answer."""
@@ -33,7 +33,7 @@ class VerdictRequest:
 
 
 AskVerdict = Callable[[VerdictRequest], Awaitable[int | None]]
-"""Sends a request to the judge; gives its verdict, None where there is none."""
+"""Sends a request to the judge; gives its verdict, None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Judge:
     tie: float = TIE_BAND
     verdict_tokens: int = 300
     characters: int = 8000
-    """Of the request, and of each answer, that the judge is shown."""
+    """The characters of the request, and of each answer, that the judge is shown."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of its requests, such as a temperature."""
 
@@ -72,7 +72,7 @@ class Judge:
         *,
         only_wins: bool = False,
     ) -> Judgement | None:
-        """How much better `ours` is than `other`, as answers to `messages`; None unless each order has a verdict.
+        """Judge how much better `ours` is than `other`, as answers to `messages`; None unless each order has a verdict.
 
         `only_wins`: ask further votes only while `ours` wins by those that are there; what changes nothing need not be
         known any better. Raises what `ask` raises.
@@ -96,7 +96,7 @@ class Judge:
     def request(
         self, number: int, messages: Sequence[Mapping[str, Any]], first: str, second: str
     ) -> VerdictRequest:
-        """What the judge is asked about two answers to `messages`. `number`: of the requests of one comparison, from 0."""
+        """Make the judge's request about two answers to `messages`. `number`: of the requests of one comparison, from 0."""
         prompt = judge_prompt(messages, first, second, reading=number // 2 + 1, characters=self.characters)
         bound = {} if "max_completion_tokens" in self.fields else {"max_tokens": self.verdict_tokens}
         info = self.engine.info

@@ -43,15 +43,15 @@ _ASKS_NOTHING_ELSE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """What an answer says."""
+    """The meaning of an answer, without what stands around it."""
 
     text: str
     language: str = ""
-    """As the fence around it names it; empty where none does."""
+    """As the fence around it names it; empty if none does."""
 
 
 def meant(text: str) -> Meant:
-    """The text within a fence, ticks or quotes that stand around all of it; the text itself where none do."""
+    """The text within a fence, ticks or quotes that stand around all of it; the text itself if none do."""
     text = text.strip()
     fence = _whole_fence(text)
     if fence is not None:

@@ -1,4 +1,4 @@
-"""How much of the privacy budget releases spend: zero-concentrated differential privacy, converted to (epsilon, delta).
+"""Accounts for the privacy budget of releases: zero-concentrated differential privacy, converted to (epsilon, delta).
 
 A release with discrete Gaussian noise of variance v on counts of which one contributor changes at most `bins`, each by
 one, is rho-zCDP with rho = bins / (2 v) (Canonne, Kamath, Steinke 2020, arXiv 2004.00010, section 2). What its threshold
@@ -22,24 +22,24 @@ class AccountingMissing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What releases spent, one or several of them."""
+    """The privacy that one or several releases spent."""
 
     rho: float = 0.0
-    """Of zCDP."""
+    """The rho of zCDP."""
     slip: float = 0.0
     """Probability that a count of one contributor passes the threshold; part of delta."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrivacyBudget:
-    """What all releases of a tenant may spend together: each contributor's guarantee is (epsilon, delta)."""
+    """The privacy that all releases of a tenant may spend together: each contributor's guarantee is (epsilon, delta)."""
 
     epsilon: float
     delta: float
 
 
 def together(spent: Iterable[Spent]) -> Spent:
-    """Of all of them, whatever was decided on the way by what earlier ones said. Sums are rounded up."""
+    """Add up releases, whatever later ones took from what earlier ones said. Sums are rounded up."""
     each = tuple(spent)
     return Spent(
         math.fsum(s.rho for s in each) * _ROUND_UP if len(each) > 1 else sum(s.rho for s in each),
@@ -67,7 +67,7 @@ def epsilon_of(spent: Spent, delta: float) -> float:
 
 
 def share(budget: PrivacyBudget, releases: int) -> Spent:
-    """What each of so many equal releases may cost, so that the budget holds for all. Raises AccountingMissing."""
+    """Return what each of so many equal releases may spend, so that the budget holds for all. Raises AccountingMissing."""
     slips = budget.delta / 2
     low, high = 0.0, budget.epsilon
     for _ in range(60):
@@ -81,7 +81,7 @@ def share(budget: PrivacyBudget, releases: int) -> Spent:
 
 
 def fits(budget: PrivacyBudget, before: Spent, release: Spent) -> bool:
-    """Whether the budget allows for one more release. Raises AccountingMissing."""
+    """Tell if the budget allows for one more release. Raises AccountingMissing."""
     return epsilon_of(together((before, release)), budget.delta) <= budget.epsilon
 
 

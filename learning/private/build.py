@@ -59,7 +59,7 @@ class NothingToRelease(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """What is released, with how much noise, within which budget. All of it is public."""
+    """The form of a release, its noise and its budget. All of it is public."""
 
     budget: PrivacyBudget
     releases: int
@@ -70,7 +70,7 @@ class Mechanism:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What came of a release."""
+    """The result of writing a release's examples."""
 
     questions: int
     examples: int
@@ -81,7 +81,7 @@ class Written:
 
 
 def spent(releases: Sequence[Release]) -> Spent:
-    """What releases spent together."""
+    """Add up what releases spent."""
     return together(Spent(each.rho, each.slip) for each in releases)
 
 
@@ -159,7 +159,7 @@ class PrivateBuilder:
 
 @dataclass(slots=True)
 class _Purse:
-    """What writing may spend, and has spent."""
+    """The money that writing may spend, and has spent."""
 
     tenant: str
     max_usd: float
@@ -222,7 +222,7 @@ class PrivateWriter:
     async def _said(
         self, engine: Engine, fields: Mapping[str, Any], tokens: int, purpose: str, purse: _Purse
     ) -> str | None:
-        """The engine's answer; None where it gave none, or where the money does not suffice to ask."""
+        """The engine's answer; None if it gave none, or if the money does not suffice to ask."""
         chat = chat_of(fields, fields["messages"])
         if purse.bill.usd + most_usd(engine.info.price, len(chat.body), tokens) > purse.max_usd:
             purse.short = True
@@ -241,7 +241,7 @@ class PrivateWriter:
     def _example(
         self, tenant: str, scope: str, instructions: str, question: str, answer: str, id: str
     ) -> NewExample | None:
-        """The example to keep; None where the rules of admission refuse it."""
+        """The example to keep; None if the rules of admission refuse it."""
         verdict = judged(self.admission, asked_under(instructions, question), answer)
         if not verdict.admitted:
             return None

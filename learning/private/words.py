@@ -25,10 +25,10 @@ Bin = tuple[str, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much one contributor may add to the counts, over all of their requests."""
+    """The most that one contributor may add to the counts, over all of their requests."""
 
     cells: int = 3
-    """Of (scope, cell) at most."""
+    """The most (scope, cell)."""
     words: int = 8
     """In each."""
 
@@ -51,13 +51,13 @@ class Cells:
 
 
 def words_of(question: str, is_common: Callable[[str], bool]) -> set[str]:
-    """What a question is about: its words in lower case without numbers and without what is `common` in any text."""
+    """Return the words of a question in lower case, without numbers and without what `is_common` in any text."""
     found = {word.casefold().strip("'-") for word in _WORD.findall(question)}
     return {word for word in found if len(word) > 2 and not is_common(word)}
 
 
 def bounded(said: Iterable[tuple[str, int, set[str]]], bounds: Bounds, rng: random.Random) -> set[Bin]:
-    """What counts of one contributor's (scope, cell, words): at most `bounds.bins` bins, drawn at random."""
+    """Draw the bins that count of one contributor's (scope, cell, words): at most `bounds.bins`, at random."""
     by_place: dict[tuple[str, int], set[str]] = {}
     for scope, cell, words in said:
         if words:
@@ -71,7 +71,7 @@ def bounded(said: Iterable[tuple[str, int, set[str]]], bounds: Bounds, rng: rand
 
 
 def counted(by_contributor: Iterable[set[Bin]]) -> dict[Bin, int]:
-    """How many contributors each bin has."""
+    """Count the contributors of each bin."""
     counts: dict[Bin, int] = {}
     for bins in by_contributor:
         for each in bins:

@@ -1,1 +1,1 @@
-"""What a small engine would be worth on requests whose answers were recorded, before anything is switched on."""
+"""Estimates what a small engine would be worth on requests with recorded answers, before anything is switched on."""

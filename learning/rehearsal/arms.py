@@ -36,16 +36,16 @@ class Past:
     vector: npt.NDArray[np.float32]
     """Unit vector of the question."""
     usd: float = 0.0
-    """What its answer cost."""
+    """The cost of its answer."""
     score: float | None = None
-    """How good a person found its answer, 0 to 1; None where nobody said."""
+    """A person's score of its answer, 0 to 1; None if nobody said."""
     correction: str = ""
     """The right answer, where a person gave it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an engine said, in US dollars and seconds."""
+    """An engine's answer, with its cost in US dollars and its time in seconds."""
 
     text: str
     usd: float
@@ -61,7 +61,7 @@ class Tried:
     usd: float
     seconds: float
     agreed: float | None = None
-    """1 for the same answer, 0 where another one is plainly worse; None where only a judge could tell."""
+    """1 for the same answer, 0 if another one is plainly worse; None if only a judge could tell."""
     loss: float | None = None
     """-1 to 1, of quality against the recorded answer, as a person's word tells; None without one."""
 
@@ -88,11 +88,11 @@ class Rehearsed:
     """None: not for this way to answer."""
     questions: Sequence[Question]
     sure: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    """How sure a way is of its answers; of the others those most like a past request come first."""
+    """The confidence of a way in its answers; of the others those most like a past request come first."""
 
     @property
     def large_usd(self) -> float:
-        """What the recorded answers of these questions cost."""
+        """Return the cost of these questions' recorded answers, in US dollars."""
         return sum(one.past.usd for one in self.questions)
 
 
@@ -100,7 +100,7 @@ ALONE, NEAREST, RANDOM, COPY = "small alone", "small + {} nearest", "small + {} 
 
 
 def tried(answer: Answer, past: Past, near: Sequence[str] = ()) -> Tried:
-    """What an answer is worth against the recorded one. `near`: as of learning.outcomes.equal.settles."""
+    """Rate an answer against the recorded one. `near`: as of learning.outcomes.equal.settles."""
     equal = same(answer.text, past.answer)
     agreed = 1.0 if equal else 0.0 if settles(past.answer, near) else None
     lost = None
@@ -121,7 +121,7 @@ async def rehearse(
     seed: int = 0,
     advanced: Callable[[int, int], None] = lambda done, of: None,
 ) -> Rehearsed:
-    """Ask, one request after the other. `ask` gives None where nothing more can be asked: then it ends there. A
+    """Ask, one request after the other. `ask` gives None if nothing more can be asked: then it ends there. A
     question of which it raises NotAnswered is left out."""
     draw = random.Random(seed)
     scopes: dict[str, list[int]] = defaultdict(list)
@@ -142,26 +142,41 @@ async def rehearse(
         near = np.array([past[n].vector for n in others]) @ one.vector
         nearest = [(float(near[n]), others[n]) for n in np.argsort(-near, kind="stable")[:examples]]
         order = [n for _, n in nearest]
-        answers = [past[n].answer for n in order]
-        said: list[Tried | None] = []
         # The most similar one stands last, beside the question.
         by_chance = [n for n in fixed[one.scope] if past[n].question != one.question][:examples]
-        for shown in ([], order[::-1], by_chance):
-            pairs = [(past[n].question, past[n].answer) for n in shown]
-            try:
-                answer = await ask(chat_of(one.chat.fields, with_pairs(one.chat.messages, pairs)))
-            except NotAnswered:
-                break
-            if answer is None:
-                return Rehearsed(found, answered)
-            said.append(tried(answer, one, answers))
-        if len(said) < len(names) - 1:
+        shown = [[past[n] for n in each] for each in ([], order[::-1], by_chance)]
+        answers = [past[n].answer for n in order]
+        try:
+            said = await _asked(one, shown, answers, ask)
+        except NotAnswered:
             continue
+        if said is None:
+            break
         said.append(tried(Answer(answers[0], 0.0, 0.0), one, answers))
         for name, each in zip(names, said, strict=True):
             found[name].append(each)
         answered.append(Question(one, tuple((near, past[n].answer) for near, n in nearest)))
     return Rehearsed(found, answered)
+
+
+async def _asked(
+    one: Past,
+    shown: Sequence[Sequence[Past]],
+    answers: Sequence[str],
+    ask: Callable[[ChatRequest], Awaitable[Answer | None]],
+) -> list[Tried] | None:
+    """Ask a question once with each of these sets of examples; None if nothing more can be asked. Raises NotAnswered.
+
+    `answers`: those to the most similar others.
+    """
+    said: list[Tried] = []
+    for examples in shown:
+        pairs = [(each.question, each.answer) for each in examples]
+        answer = await ask(chat_of(one.chat.fields, with_pairs(one.chat.messages, pairs)))
+        if answer is None:
+            return None
+        said.append(tried(answer, one, answers))
+    return said
 
 
 def _chosen(

@@ -1,4 +1,4 @@
-"""What a rehearsal comes to: a row for each way, what would be offloaded at which loss, and the verdict in one sentence."""
+"""Sums a rehearsal up: a row for each way, the offloaded share at each loss, and the verdict in one sentence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What came of one way."""
+    """The results of one way."""
 
     way: str
     questions: int
@@ -38,7 +38,7 @@ class Row:
 
 
 def rows(found: Rehearsed) -> list[Row]:
-    """A row for each way. Raises ValueError where no question was answered."""
+    """A row for each way. Raises ValueError if no question was answered."""
     made: list[Row] = []
     for way, all_tried in found.ways.items():
         both = [(one, a) for one, a in zip(all_tried, found.ways[ALONE], strict=True) if one and a]
@@ -57,16 +57,16 @@ def rows(found: Rehearsed) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class Offload:
-    """What one way would take over under one bound of the loss over all requests."""
+    """The requests that one way would take over under one bound of the loss over all requests."""
 
     way: str
     max_loss: float
     share: float
-    """Of the questions, the likeliest first, as far as their loss is below the bound."""
+    """The share of the questions, the likeliest first, as far as their loss is below the bound."""
     within: Interval
     """95 % of the resamples of the questions."""
     saved: float
-    """Of what the recorded answers cost; 0 where nothing has a price."""
+    """The saved share of what the recorded answers cost; 0 if nothing has a price."""
 
 
 def offload(found: Rehearsed, way: str, max_loss: float, *, seed: int = 0) -> Offload:
@@ -145,5 +145,5 @@ def _share(loss: Floats, max_loss: float) -> float:
 
 
 def _qualities(tried: Sequence[Tried | None]) -> Floats:
-    """0 where it is not for the way to answer."""
+    """0 if it is not for the way to answer."""
     return np.array([0.0 if one is None else one.quality for one in tried])

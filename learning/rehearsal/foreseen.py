@@ -1,4 +1,4 @@
-"""How much a gateway would come to offload: its own gates and promises are told what was rehearsed.
+"""Foresees how much a gateway would come to offload: its own gates and promises are told what was rehearsed.
 
 Requests are drawn anew from the rehearsed questions, as many as the log holds, and each is decided, compared and counted as
 router.proving.gate does with live ones; the questions themselves are drawn anew each time (bootstrap), so the interval holds

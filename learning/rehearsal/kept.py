@@ -12,16 +12,16 @@ from router.proving.standing import Action
 REPORT = "rehearsal.json"
 """The report's name in a data folder."""
 VERSION = 1
-"""Of a report's form."""
+"""The version of a report's form."""
 
 
 def latest(folder: Path) -> dict[str, Any] | None:
-    """The report; None where there is none, or one of another version."""
+    """The report; None if there is none, or one of another version."""
     return stored(folder, REPORT, VERSION)
 
 
 def qualities(report: Mapping[str, Any], model: str, engine: str) -> dict[str, dict[Action, float]]:
-    """By shared scope, the mean quality of each way of a small engine; nothing where another one, or another served model,
+    """By shared scope, the mean quality of each way of a small engine; nothing if another one, or another served model,
     was rehearsed. To tenths: less is chance where a hundred questions were asked."""
     if (report.get("model"), report.get("small")) != (model, engine):
         return {}

@@ -1,4 +1,4 @@
-"""Where past requests come from: the lines of a log, or the bank of a gateway."""
+"""Reads past requests from the lines of a log, or from the bank of a gateway."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def of_bank(store: Store, tenant: str, latest: int, price: Price, embedder: Embe
 
 
 def _score(store: Store, example: Example) -> float | None:
-    """What people said of the answer, 0 to 1."""
+    """Return people's score of the answer, 0 to 1; None without one."""
     outcomes = store.outcomes.of(example.tenant, example.request_id) if example.request_id else []
     mine = (one for one in outcomes if one.source == "user" and one.served)
     return next((one.quality for one in mine if one.engine == example.source_engine), None)

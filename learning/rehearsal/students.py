@@ -1,4 +1,4 @@
-"""What the student of a task would answer to past requests: it costs no engine's answer.
+"""Predicts the answers of a task's student to past requests: it costs no engine's answer.
 
 Where nearly all answers under the same instructions are few labels, as of learning.tasks.proposals.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from learning.rehearsal.arms import Answer, Past, Rehearsed, tried
+from learning.rehearsal.arms import Answer, Past, Question, Rehearsed, tried
 from learning.tasks.proposals import labels_of
 from learning.tasks.training import Labelled, TooFew, train
 from router.tasks.form import normalised, read
@@ -24,7 +24,7 @@ _MOST_ROWS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """What a student made of one request."""
+    """A student's answer to one request."""
 
     answer: str
     confidence: float
@@ -38,13 +38,8 @@ def with_student(found: Rehearsed, past: Sequence[Past]) -> Rehearsed:
     for scope in {one.past.scope for one in found.questions}:
         rows = labelled([one for one in past if one.scope == scope])[-_MOST_ROWS:]
         places = [place for place, one in enumerate(found.questions) if one.past.scope == scope]
-        for fold in range(_FOLDS) if rows else ():
-            held = places[fold::_FOLDS]
-            asked = {found.questions[place].past.question for place in held}
-            student = _trained([row for row in rows if row.input not in asked])
-            if student is not None:
-                for place in held:
-                    said[place] = _predicted(student, found.questions[place].past)
+        if rows:
+            _predict_in_folds(said, found.questions, places, rows)
     if not any(said):
         return found
     answered = [
@@ -55,9 +50,27 @@ def with_student(found: Rehearsed, past: Sequence[Past]) -> Rehearsed:
     return Rehearsed({**found.ways, STUDENT: answered}, found.questions, {**found.sure, STUDENT: sure})
 
 
+def _predict_in_folds(
+    said: list[Predicted | None],
+    questions: Sequence[Question],
+    places: Sequence[int],
+    rows: Sequence[Labelled],
+) -> None:
+    """Fill `said` at the places of one scope, each by a student that was trained without its fold's questions."""
+    for fold in range(_FOLDS):
+        held = places[fold::_FOLDS]
+        asked = {questions[place].past.question for place in held}
+        student = _trained([row for row in rows if row.input not in asked])
+        if student is not None:
+            for place in held:
+                said[place] = _predicted(student, questions[place].past)
+
+
 def in_order(past: Sequence[Past], every: int) -> list[Predicted | None]:
-    """What the student would have made of each request of one scope in the log's order, trained anew after `every` ones;
-    None before it can be trained, and everywhere where the answers are no labels. Blocks for seconds."""
+    """Predict each request of one scope in the log's order, by a student that is trained anew after `every` ones.
+
+    None before it can be trained, and everywhere if the answers are no labels. Blocks for seconds.
+    """
     rows = labelled(past)
     if not rows:
         return [None] * len(past)
@@ -72,7 +85,7 @@ def in_order(past: Sequence[Past], every: int) -> list[Predicted | None]:
 
 
 def labelled(past: Sequence[Past]) -> list[Labelled]:
-    """The requests whose answer is one of the task's labels; empty where it is no task."""
+    """The requests whose answer is one of the task's labels; empty if it is no task."""
     labels = labels_of([(one.answer, 1) for one in past], least=_FEWEST)
     if labels is None:
         return []

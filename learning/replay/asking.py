@@ -26,7 +26,7 @@ from store.jobs.replay_records import AskState, NewAsk, ReplayStep
 _LOOK_AGAIN_S = 0.25
 _BYTES_PER_TOKEN_AT_LEAST = 2
 _UNREAD = "unread"
-"""What is stored of a judge's reply without a verdict."""
+"""The stored form of a judge's reply without a verdict."""
 
 MayGoOn = Callable[[], Awaitable[None]]
 """Returns when replay may ask an engine: at once while traffic is low, else once it is low again."""
@@ -76,7 +76,7 @@ async def always() -> None:
 
 
 def text_of(said: Said) -> str:
-    """What is remembered of a plain answer. Raises NotAnswered for one that is empty or was cut short."""
+    """Return the text that is remembered of a plain answer. Raises NotAnswered for one that is empty or was cut short."""
     if said.finish_reason != "stop" or not said.text.strip():
         raise NotAnswered("cut_short" if said.text.strip() else "empty")
     return said.text
@@ -105,7 +105,7 @@ class Gate:
 
 
 class Asking:
-    """What one step asks. A key that was paid for before gives the same answer again, at no cost."""
+    """Asks one step's requests. A key that was paid for before gives the same answer again, at no cost."""
 
     def __init__(
         self, jobs: ReplayJobs, step: ReplayStep, gate: Gate, metrics: ReplayMetrics, paid: dict[str, str]
@@ -127,7 +127,7 @@ class Asking:
         purpose: str,
         read: Callable[[Said], str] = text_of,
     ) -> str:
-        """What `read` makes of the engine's answer; that is what is remembered until the step is done.
+        """Ask the engine and return what `read` makes of its answer; that is remembered until the step is done.
 
         `most_tokens`: the bound on the answer that `chat` carries. Raises NotAnswered (the engine gave no answer, or `read`
         could make nothing of it: paid all the same), BudgetSpent, StopAsked, LeaseOver, and what the store raises.
@@ -163,7 +163,7 @@ class Asking:
     async def compare(
         self, key: str, judge: Judge, messages: Sequence[Mapping[str, Any]], ours: str, other: str
     ) -> Judgement | None:
-        """How much better `ours` is than `other`; None unless each order has a verdict (Judge.compare).
+        """Judge how much better `ours` is than `other`; None unless each order has a verdict (Judge.compare).
 
         Each verdict is remembered under `key`. Raises what `ask` raises, but NotAnswered: it counts as no verdict.
         """

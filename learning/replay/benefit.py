@@ -1,4 +1,4 @@
-"""What a run of replay brought: requests answered with the examples it changed, before and after, against unchanged ones.
+"""Estimates what a replay job brought: requests with the examples it changed, before and after, against unchanged ones.
 
 Difference in differences (Card & Krueger 1994): what changed for the unchanged examples in the same time, by traffic,
 engines or the judge, is taken off. Examples are chosen for bad answers, so some of the rise may be chance that does not come
@@ -45,7 +45,7 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Benefit:
-    """What is known of a run's benefit."""
+    """The benefit of a job, as far as it is known."""
 
     changed_before: Mean
     changed_after: Mean
@@ -55,16 +55,16 @@ class Benefit:
     """By how much quality rose with changed examples beyond that of the others, -1 to 1; None: not known yet."""
     quality_interval: Interval | None
     fewest_judged: int
-    """Of the four groups, the smallest."""
+    """The number of judged answers in the smallest of the four groups."""
     usd: float | None
-    """How much more requests with changed examples saved than before, at the traffic of the others; None: not known yet."""
+    """The rise of what requests with changed examples saved, at the traffic of the others; None: not known yet."""
     usd_interval: Interval | None
     requests: int
     """With a changed example, since the change."""
 
 
 def benefit(changed: frozenset[int], uses: Uses) -> Benefit:
-    """Of changing these examples."""
+    """Estimate the benefit of changing these examples."""
     groups = [
         [_mean(each for each in found if changed.isdisjoint(each.example_ids) is not of_changed)]
         for of_changed in (True, False)
@@ -99,7 +99,7 @@ def _mean(uses: Iterable[JudgedUse]) -> Mean:
 
 
 def _difference(means: Sequence[Mean]) -> tuple[float | None, Interval | None]:
-    """Of changed after, changed before, unchanged after, unchanged before."""
+    """Return the difference in differences of changed after, changed before, unchanged after, unchanged before."""
     if any(each.judged < FEWEST for each in means):
         return None, None
     parts = [
@@ -111,7 +111,7 @@ def _difference(means: Sequence[Mean]) -> tuple[float | None, Interval | None]:
 
 
 def _saved_more(changed: frozenset[int], uses: Uses) -> tuple[float | None, Interval | None]:
-    """What requests with changed examples saved since, less what they would have saved as before.
+    """Estimate what requests with changed examples saved since, less what they would have saved as before.
 
     As many more requests as the unchanged examples had are taken to have come in any case. Poisson bootstrap over requests
     (Chamandy et al. 2012, "Estimating uncertainty for massive data streams").
@@ -132,7 +132,7 @@ def _saved_more(changed: frozenset[int], uses: Uses) -> tuple[float | None, Inte
 
 
 def _split(changed: frozenset[int], uses: Sequence[ChargedUse]) -> tuple[Floats, Floats]:
-    """What each request saved: those with a changed example, those without."""
+    """Split the savings of requests, in US dollars: those with a changed example, those without."""
     having: list[float] = []
     others: list[float] = []
     for each in uses:

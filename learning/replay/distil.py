@@ -31,7 +31,7 @@ class _Best:
     answer: str
     engine: str
     incumbent_quality: float = 1.0
-    """Of the incumbent, as the judge sees it beside the best other answer."""
+    """The incumbent's quality, as the judge sees it beside the best other answer."""
     judged: int = 0
     incumbent: bool = True
 

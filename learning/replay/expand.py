@@ -86,7 +86,7 @@ def read_variations(reply: str, code: str, most: int) -> list[str]:
 
 
 def why_unfit(to_parent: float, to_others: Sequence[float]) -> str:
-    """Why a variation is not worth answering, by cosine similarity: duplicate or drifted; empty where it is."""
+    """Why a variation is not worth answering, by cosine similarity: duplicate or drifted; empty if it is."""
     if max([to_parent, *to_others]) >= DUPLICATE_ABOVE:
         return "duplicate"
     return "drifted" if to_parent < DRIFTED_BELOW else ""

@@ -32,11 +32,11 @@ _TWINS = 4
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """Who does what for one example."""
+    """The engines that work on one example."""
 
     reference: Engine
     small: Engine | None
-    """The smallest of the same model, whose own answer shows whether an example is needed; None where there is none."""
+    """The smallest of the same model, whose own answer shows whether an example is needed; None if there is none."""
     generator: Engine
 
 
@@ -109,7 +109,7 @@ class Material:
         )
 
     def _are_in_region(self, tenant: str, names: Iterable[str | None]) -> bool:
-        """Whether a tenant's texts may be sent to each of these engines."""
+        """Tell if a tenant's texts may be sent to each of these engines."""
         record = self.store.tenant_records.get(tenant)
         region = record.region if record is not None else ""
         return not region or all(
@@ -127,7 +127,7 @@ class Material:
         return found
 
     def twins_answers(self, example: Example) -> list[str]:
-        """What other examples of the bank answer to the very same question."""
+        """Return the answers of other examples of the bank to the very same question."""
         pairs = self.nearest(example.tenant, [example.id], _TWINS).get(example.id, [])
         near = [id for id, similarity in pairs if similarity >= self._twin_rule.min_similarity]
         return [
@@ -137,12 +137,12 @@ class Material:
         ]
 
     def admitted(self, fields: Mapping[str, Any], answer: str) -> Verdict:
-        """What the rules of admission say of a new answer: see `judged`."""
+        """Apply the rules of admission to a new answer: see `judged`."""
         return judged(self._admission, fields, answer)
 
 
 def judged(admission: Admission, fields: Mapping[str, Any], answer: str) -> Verdict:
-    """What the rules of admission say of an answer that a reference engine gave to a request with these fields.
+    """Apply the rules of admission to an answer that a reference engine gave to a request with these fields.
 
     The answer as clients use it. About a millisecond of CPU.
     """
@@ -152,7 +152,7 @@ def judged(admission: Admission, fields: Mapping[str, Any], answer: str) -> Verd
 
 
 def kept_instructions(store: Store, example: Example) -> str | None:
-    """The instructions an example was asked under; None where they were not kept. Blocks."""
+    """The instructions an example was asked under; None if they were not kept. Blocks."""
     kept = store.examples.instructions(example.tenant, example.scope)
     if kept is None and shared_scope(example.scope) == scope_of(NO_INSTRUCTIONS):
         return NO_INSTRUCTIONS

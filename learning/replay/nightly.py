@@ -24,10 +24,10 @@ from store.jobs.replay_records import ReplayBudget, ReplayRun
 log = structlog.get_logger(__name__)
 
 WINDOW_S = 6 * 3600.0
-"""How long after its time a run may begin or go on; then the next is waited for."""
+"""Seconds after its time within which a job may begin or go on; then the next is waited for."""
 
 LEASE = "replayer"
-"""Of who takes up what is due."""
+"""The lease of the process that takes up what is due."""
 _LOOK_S = 1.0
 _SCHEDULE, _ADMIN = "schedule", "admin"
 _UNFINISHED = ("wanted", "interrupted")
@@ -99,7 +99,7 @@ class Due:
 
 
 def due(runs: list[ReplayRun], window: Window | None) -> Due | None:
-    """What is due, of the latest runs, newest first. Runs of a command are resumed by hand."""
+    """Choose what is due of the latest jobs, newest first. Jobs of a command are resumed by hand."""
     for run in reversed(runs):
         if run.asked_by == _ADMIN and run.state in _UNFINISHED:
             return Due(run.id, None)

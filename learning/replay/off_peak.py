@@ -29,7 +29,7 @@ _HOUR_S = 3600
 _WEEK_S = 7 * 24 * _HOUR_S
 _LEARN_AGAIN_S = 3600.0
 _PRIOR_WEEKS = 1.0
-"""How many observed weeks the coarser mean is worth, where an hour of the week was seen only a few times."""
+"""The weight of the coarser mean in observed weeks, if an hour of the week was seen only a few times."""
 _WINSORISED = 0.98
 """Hours above this quantile of all observed ones count as if they were at it: one outage or one batch teaches no habit."""
 _SURELY = 0.95
@@ -41,7 +41,7 @@ _LOOK_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class UsualWeek:
-    """What is usual, in local time: index 0 is Monday from 00:00 to 01:00."""
+    """The usual load, in local time: index 0 is Monday from 00:00 to 01:00."""
 
     in_flight: tuple[float, ...]
     """Expected requests in flight, shape (168,)."""
@@ -132,7 +132,7 @@ class Quiet:
     limit: int
     """Requests in flight up to which replay goes on."""
     calm_s: float
-    """How long the load must have been low before the gate opens again, in seconds."""
+    """Seconds of low load before the gate opens again."""
 
 
 class OffPeakGate:
@@ -156,7 +156,7 @@ class OffPeakGate:
 
     @property
     def open(self) -> bool:
-        """Whether `may_go_on` would return at once."""
+        """Tell if `may_go_on` would return at once."""
         return self._open.is_set()
 
     async def may_go_on(self) -> None:
@@ -216,8 +216,6 @@ class UsualTraffic:
     """Share of a usual week's hours that counts as quiet."""
     min_in_flight: int = LEAST_IN_FLIGHT
     """The limit is never lower."""
-    max_in_flight: int | None = None
-    """The limit is never higher."""
     week: UsualWeek = field(default_factory=lambda: UsualWeek((0.0,) * HOURS, 0, 0.0, 0))
 
     async def keep_learning(self) -> None:
@@ -244,8 +242,6 @@ class UsualTraffic:
             quiet_share=self.quiet_share,
         )
         limit = max(self.min_in_flight, self.week.limit)
-        if self.max_in_flight is not None:
-            limit = min(limit, self.max_in_flight)
         self.quiet.limit = limit
         log.info(
             "usual_week",

@@ -1,4 +1,4 @@
-"""What to replay first: distil or expand, by gain per unit of cost, within a budget (EchoLM §4.3.1). Asks no engine.
+"""Plans what to replay first: distil or expand, by gain per unit of cost, within a budget (EchoLM §4.3.1). Asks no engine.
 
 The planner considers a tenant's examples with the highest gains. Each is distilled; where replay may expand, those that
 stand alone are expanded as well, by the same gain. The paper's G(e+), a mean over neighbours, is not computed: expanding
@@ -28,23 +28,23 @@ _LIKE_FROM = 0.75
 """Cosine from which what came of one step says something of another."""
 _LIKES = 32
 _BETTERED = {"replaced": 0.0, "kept": 1.0, "agreed": 1.0}
-"""What came of distilling an answer, as a quality that this says it had."""
+"""The results of distilling an answer, as the quality that each says it had."""
 _VERDICT_PROMPT_TOKENS = 600
 _GENERATE_PROMPT_TOKENS = 300
 _VERDICT_TOKENS = 40
 _ANSWER_S = 2.0
-"""Of an engine that has answered nothing lately."""
+"""Seconds that an engine takes which has answered nothing lately."""
 _INDEX_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a step is expected to cost."""
+    """The expected cost of a step."""
 
     usd: float
     tokens: int
     seconds: float
-    """Of engines' time."""
+    """Seconds of engines' time."""
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(self.usd + other.usd, self.tokens + other.tokens, self.seconds + other.seconds)
@@ -59,7 +59,7 @@ class Way:
 
     cost: Cost
     chance: float
-    """That it comes to something, 0 to 1."""
+    """The chance that it comes to something, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +71,12 @@ class Candidate:
     gain: float
     """G(e), as of now."""
     distil: Way | None
-    """None where it must not be distilled: given by a person, pinned, or replayed lately."""
+    """None if it must not be distilled: given by a person, pinned, or replayed lately."""
     expand: Way | None
-    """None where it must not be expanded, or another example is near."""
+    """None if it must not be expanded, or another example is near."""
 
     def steps(self) -> Iterator[NewStep]:
-        """What could be done about it; nothing without anything to gain."""
+        """Yield the steps that could improve it; none without anything to gain."""
         if self.gain > 0:
             if self.distil is not None:
                 yield self._step("distil", self.distil)
@@ -125,7 +125,7 @@ def plan(candidates: Iterable[Candidate], budget: ReplayBudget, most: int = 10_0
 def effect_per_budget(step: NewStep, budget: ReplayBudget) -> float:
     """Expected effect per share of the budget, of the scarcest of dollars, tokens and minutes.
 
-    Without any budget dollars are the scarcest, or, where nothing has a price, tokens.
+    Without any budget dollars are the scarcest, or, if nothing has a price, tokens.
     """
     shares = [
         spent / limit
@@ -141,15 +141,15 @@ def effect_per_budget(step: NewStep, budget: ReplayBudget) -> float:
 
 
 def chance(successes: float, tries: float, *, rarely: bool = False) -> float:
-    """How often such a step comes to something, from how often it did: before any 1/2 (Laplace's rule of succession).
+    """Estimate how often such a step comes to something, from how often it did: before any 1/2 (Laplace's rule).
 
-    `rarely`: where there is reason to expect little, 1/10.
+    `rarely`: if there is reason to expect little, 1/10.
     """
     return (successes + 1.0) / (tries + (10.0 if rarely else 2.0))
 
 
 def chance_of_better(before: float, quality_sum: float, quality_count: int, *, weight: float = 2.0) -> float:
-    """That asking again betters an answer: what is expected of its like, moved by what was said of answers made with it.
+    """Estimate the chance that asking again betters an answer: its like's, moved by judgements of answers made with it.
 
     `before` counts as `weight` observations; each judgement of quality q says 1 - q.
     """
@@ -169,10 +169,10 @@ class Planner:
     most: int = 2000
     """Examples of a tenant that are looked at, those with the highest gains first; and steps of a plan."""
     again_after_s: float = 7 * 86_400.0
-    """How long an example that was replayed is left alone."""
+    """Seconds for which an example that was replayed is left alone."""
 
     def plan(self, budget: ReplayBudget, tenant: str = "") -> list[NewStep]:
-        """What a run would do for a tenant, or for all, best first. Blocks; changes nothing."""
+        """Plan the steps of a job for a tenant, or for all, best first. Blocks; changes nothing."""
         tenants = [tenant] if tenant else sorted(self.material.store.examples.tenants())
         return plan((found for each in tenants for found in self.candidates(each)), budget, self.most)
 
@@ -225,7 +225,7 @@ class Planner:
         follower.wait_for(self.material.store.examples.last_seq(), _INDEX_S)
 
     def _distil(self, example: Example, engines: Engines, past: Mapping[tuple[str, str], int]) -> Way:
-        """How likely asking again betters this answer follows from who gave it, and from what was said of it."""
+        """Weigh asking again: who gave this answer, and what was said of it, tell how likely a better one is."""
         asked, answer = _tokens(example)
         cost = self.samples * _cost(engines.reference, asked, answer) + self._verdicts(
             self.samples, asked, answer
@@ -290,7 +290,7 @@ class Order:
         return len(self._left)
 
     def take(self) -> ReplayStep | None:
-        """The best of what is left; None where nothing is."""
+        """The best of what is left; None if nothing is."""
         if not self._left:
             return None
         best = max(self._left.values(), key=lambda step: (self._worth(step), -step.position))
@@ -319,7 +319,7 @@ class Order:
 
 
 def _tokens(example: Example) -> tuple[int, int]:
-    """Of its prompt, as the engine counted them, so that its instructions are among them; and of its answer."""
+    """Count the tokens of its prompt, as the engine did, with its instructions; and those of its answer."""
     return max(1, example.prompt_tokens or len(example.question) // 4), max(1, example.completion_tokens)
 
 

@@ -35,7 +35,7 @@ from store.jobs.replay_records import (
 log = structlog.get_logger(__name__)
 
 LEASE = "replay"
-"""Of who carries out a run."""
+"""The lease of the process that carries out a job."""
 _PROGRESS_S = 5.0
 _PAUSED_AFTER_S = 0.25
 _GIVE_UP_AFTER = 8
@@ -51,7 +51,7 @@ Raises NotReplayable and what Asking.ask raises. Called again after a kill, it a
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is."""
+    """The progress of a job."""
 
     run_id: int
     state: RunState
@@ -221,7 +221,7 @@ class _Running:
     over: str = ""
     """Why nothing more is begun."""
     short_of: str = ""
-    """What the budget lacked when it last refused a request."""
+    """The budget's lack when it last refused a request."""
     refused: list[ReplayStep] = field(default_factory=list)
     """Steps that were begun, and whose next request the budget did not allow for."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -233,12 +233,12 @@ class _Running:
             return self.refused.pop(0) if self.refused else await asyncio.to_thread(self.left.take)
 
     async def note(self, step: ReplayStep, result: str) -> None:
-        """What came of a step may change which comes next."""
+        """Note what came of a step: it may change which comes next."""
         async with self.turn:
             await asyncio.to_thread(self.left.came_of, step, result)
 
     def ended(self) -> tuple[RunState, str]:
-        """How it ended, and why in a few words."""
+        """Return the final state, and its reason in a few words."""
         if self.unanswered >= _GIVE_UP_AFTER:
             return "failed", "the engines gave no answer"
         why = self.over or (self.short_of if self.refused else "")
@@ -262,7 +262,7 @@ class Replay:
         self._runner = runner
 
     async def plan(self, budget: ReplayBudget, tenant: str = "") -> list[NewStep]:
-        """What a run would do for a tenant, or for all, best first. Asks no engine and changes nothing."""
+        """Plan the steps of a job for a tenant, or for all, best first. Asks no engine and changes nothing."""
         return await asyncio.to_thread(self.planner.plan, budget, tenant)
 
     async def run(

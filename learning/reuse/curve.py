@@ -1,4 +1,4 @@
-"""How likely a remembered answer is right at a similarity: a logistic line, with what is not known about it.
+"""Estimates how likely a remembered answer is right at a similarity: a logistic line, with its uncertainty.
 
 One line per entry (after vCache, arXiv 2502.03771, section 4: a logistic fit of "was it right?" over similarity, per
 remembered prompt), shrunk towards the tenant's line, because an entry sees a handful of observations and a line
@@ -34,7 +34,7 @@ class Line:
         return _sigmoid(self.a + self.b * x - z * math.sqrt(max(variance, 0.0)))
 
     def widened(self, sd_a: float, sd_b: float) -> Line:
-        """What this line says of one more entry, when entries differ from it by these standard deviations."""
+        """Return the line of one more entry, if entries differ from this line by these standard deviations."""
         return Line(self.a, self.b, self.var_a + sd_a * sd_a, self.cov_ab, self.var_b + sd_b * sd_b)
 
 

@@ -26,7 +26,7 @@ from learning.reuse.ledger import (
 )
 
 _SLOPE_SD = 0.5
-"""How much entries differ in slope: small, so that one odd comparison cannot turn "nearer is safer" round."""
+"""The standard deviation of entries' slopes: small, so that one odd comparison cannot turn "nearer is safer" round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,13 @@ class Explore:
 
     @property
     def audit(self) -> bool:
-        """Whether this would have been a reuse, had the coin fallen otherwise."""
+        """Tell if this would have been a reuse, had the coin fallen otherwise."""
         return self.reason == "audit"
 
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What to keep after a comparison: an observation with its entry, counts with the tenant."""
+    """The rows to keep after a comparison: an observation with its entry, counts with the tenant."""
 
     observation: Observation
     written: tuple[Written, ...]
@@ -81,7 +81,7 @@ class SemanticReuse:
         self.ledger = ledger or Ledger(settings)
 
     def decide(self, entry: Sequence[Observation], similarity: float, rng: random.Random) -> Reuse | Explore:
-        """What to do about an entry with these observations (oldest first) at this similarity.
+        """Decide about an entry with these observations (oldest first) at this similarity.
 
         `rng` must be unpredictable to clients. A similarity that is not finite explores. Gates are the caller's: where
         one blocks, ask the model without asking here.

@@ -22,7 +22,7 @@ _EDGES = re.compile(r"(?:(?<=\s)|^)[./\-]+(?=\s|$)|[./\-]+(?=\s|$)")
 
 
 def same_text(question: str, remembered: str, fresh: str) -> bool | None:
-    """Whether two answers are the same text but for case, spacing and punctuation. An empty answer is never right."""
+    """Tell if two answers are the same text but for case, spacing and punctuation. An empty answer is never right."""
     ours, theirs = normalised(remembered), normalised(fresh)
     return bool(ours) and ours == theirs
 

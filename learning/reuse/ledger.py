@@ -1,4 +1,4 @@
-"""What a tenant's comparisons added up to, and which rungs of the ladder they prove.
+"""Adds up a tenant's comparisons, and derives which rungs of the ladder they prove.
 
 Counts only: a histogram of similarities, labels per rung, answers given out, audits and how many were wrong. All of it can
 be rebuilt from rows, and none crosses a tenant, an embedding version or a policy, because each has a ledger of its
@@ -26,15 +26,15 @@ BINS = 100
 GRACE_CAUGHT = 3
 """So many wrong audits are forgiven before a phase has reused enough to pay for them: fewer would stop honest traffic."""
 ENTRY_MEMORY = 16
-"""Of an entry's observations the latest so many count."""
+"""The number of an entry's latest observations that count."""
 ENTRY_SD = 1.5
-"""How much entries differ from their tenant's line, in logits."""
+"""The standard deviation of entries from their tenant's line, in logits."""
 BAND_Z = 1.0
 """The confidence band's half-width in standard deviations. It only shapes the ranking."""
 COMPARE_ABOVE = 0.6
 """Below this similarity nothing is compared: it would cost a comparison and could never be reused."""
 MAX_PHASES = 5
-"""How often the monitor may stop reuse before only a person can allow it again."""
+"""The number of times the monitor may stop reuse before only a person can allow it again."""
 _SEEN = 20
 """A block ends at a rung with at least so many labels of its own."""
 _FALSE_ALARM_AFTER = 1000.0
@@ -44,7 +44,7 @@ _FIRST_PHASE = 0.8
 
 
 class Standing(enum.Enum):
-    """Whether the monitor lets anything be reused."""
+    """The monitor's permission to reuse anything."""
 
     OPEN = "open"
     OVER_BUDGET = "over_budget"
@@ -53,14 +53,14 @@ class Standing(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReuseSettings:
-    """What a key is allowed. `delta` is what its owner chose; the rest is the operator's."""
+    """The settings of a key's reuse. `delta` is what its owner chose; the rest is the operator's."""
 
     delta: float
     """At most this share of reused answers may be wrong: 0.01, 0.02 or 0.05."""
     alpha: float = 0.05
     """The chance that the ladder's proof, or the monitor's, is mistaken; each gets half."""
     audit_share: float = 0.1
-    """Of what could be reused, this share is asked anyway and compared, by a coin."""
+    """The share of what could be reused that is asked anyway and compared, by a coin."""
     own_observations: int = 1
     """An entry with fewer labels of its own is not reused, whatever its tenant's line says."""
 
@@ -93,9 +93,9 @@ class Ledger:
     def __init__(self, settings: ReuseSettings) -> None:
         self.settings = settings
         self.phase = 0
-        """How often every proof was taken back."""
+        """The number of times that every proof was taken back."""
         self.audits_under_way = 0
-        """Of this worker: begun, and their outcome not known yet."""
+        """The number of this worker's audits that have begun, and whose outcome is not known yet."""
         self._shape: Counter[tuple[str, int]] = Counter()
         self._now: Counter[tuple[str, int]] = Counter()
         self._labels = 0
@@ -176,12 +176,12 @@ class Ledger:
         return Standing.OPEN if self._affordable(self.audits_under_way) else Standing.OVER_BUDGET
 
     def hidden_wrong(self, supposed_caught: int = 0) -> float:
-        """How many of this phase's reused answers were wrong, at most, if so many more audits were wrong."""
+        """Bound the number of this phase's reused answers that were wrong, if so many more audits were wrong."""
         caught = self._now["audited_wrong", 0] + supposed_caught
         return most_hidden(caught, self.settings.audit_share, self._alpha())
 
     def grace(self) -> float:
-        """How many wrong answers must be allowed for before reuse has paid for any: audits are blind to so few."""
+        """Return how many wrong answers are allowed before reuse has paid for any: audits are blind to so few."""
         return 1.0 + most_hidden(GRACE_CAUGHT, self.settings.audit_share, self._alpha())
 
     def add_label(

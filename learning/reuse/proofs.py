@@ -21,7 +21,7 @@ _COMMIT_S = 2.0
 
 
 class Proofs:
-    """Of one scope, in one worker."""
+    """The proofs of one scope, in one worker."""
 
     def __init__(
         self, scope: SemanticScope, settings: ReuseSettings, observations: SemanticObservations
@@ -34,7 +34,7 @@ class Proofs:
         self._refreshed = -_OVERDUE_S
 
     def decide(self, entry_id: int, similarity: float, rng: random.Random) -> Reuse | Explore:
-        """What to do. A Reuse is counted, and the count committed, when this returns.
+        """Decide about an entry. A Reuse is counted, and the count committed, when this returns.
 
         Raises what reading and writing raise, TimeoutError among it: then ask the model.
         """

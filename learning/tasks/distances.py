@@ -1,4 +1,4 @@
-"""How far a task's inputs lie from those its student was trained on, now and at its training: for pages and reports.
+"""Measures how far a task's inputs lie from those its student was trained on, now and at its training, for pages.
 
 Of each logged input, also those that the student left to the teacher as too unlike. Read from the store alone.
 """
@@ -62,7 +62,7 @@ class DistanceReader:
         self._opened: LRUCache[int, _Trained] = LRUCache(_KEPT)
 
     def of(self, active: ArtifactRecord) -> Distances | None:
-        """Those of the version in use; None where it cannot be read, or no input with an embedding is kept."""
+        """Those of the version in use; None if it cannot be read, or no input with an embedding is kept."""
         trained = self._trained(active)
         if trained is None:
             return None

@@ -48,7 +48,7 @@ class StudentFollower(VersionFollower[Members]):
         return (id for id, _ in held)
 
     def _candidates(self, tenant: str, slot: str) -> list[ArtifactRecord]:
-        """The version in use, then those that were in use before it, the newest first; none where none is in use."""
+        """The version in use, then those that were in use before it, the newest first; none if none is in use."""
         active = self._artifacts.active(KIND, tenant, slot)
         if active is None:
             return []

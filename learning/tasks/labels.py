@@ -28,11 +28,11 @@ class GivenLabels:
     tasks: Tasks
 
     def knows(self, tenant: str, request_id: str) -> bool:
-        """Whether the request belonged to a task and is kept: then a correction needs no messages to teach something."""
+        """Tell if the request belonged to a task and is kept: then a correction needs no messages to teach something."""
         return self.tasks.answers.of_request(tenant, request_id) is not None
 
     def said(self, tenant: str, request_id: str, feedback: UserFeedback) -> None:
-        """Learn from feedback on a request; nothing where it belonged to no task. Raises what writing raises."""
+        """Learn from feedback on a request; nothing if it belonged to no task. Raises what writing raises."""
         row = self.tasks.answers.of_request(tenant, request_id)
         if row is None:
             return
@@ -48,7 +48,7 @@ class GivenLabels:
             self._label(tenant, request_id, None)
 
     def teacher_said(self, tenant: str, request_id: str, text: str) -> bool:
-        """Learn what the teacher says to a request that another engine answered; False where no answer to it is kept, or not
+        """Learn what the teacher says to a request that another engine answered; False if no answer to it is kept, or not
         yet. Raises what writing raises."""
         answers = self.tasks.answers
         row = answers.of_request(tenant, request_id)
@@ -60,7 +60,7 @@ class GivenLabels:
         return row is not None
 
     def _given(self, row: TaskAnswer) -> str | None:
-        """The label that the client got; None where it got none, or that is not known."""
+        """The label that the client got; None if it got none, or that is not known."""
         if row.answered_by == "student":
             return row.student_label
         if row.answered_by == "other":

@@ -32,7 +32,7 @@ class Layers:
     """(dimensions, first layer)"""
     bias: Floats
     last: Floats | None = None
-    """(first layer, labels); None where the first layer is the labels."""
+    """(first layer, labels); None if the first layer is the labels."""
     last_bias: Floats | None = None
 
     def logits(self, columns: Any, vectors: npt.NDArray[np.float32]) -> Floats:

@@ -28,10 +28,10 @@ COVERED = 0.95
 """Share of the answers that are among the commonest labels."""
 _LATEST = 20_000
 _LATEST_FOUND = 2_000
-"""The same where nobody asked for it: it is read every few minutes."""
+"""The same if nobody asked for it: it is read every few minutes."""
 _WAIT_S = 30.0
 _ASKED_OF = 50
-"""Of a scope's requests, how many are looked up to tell which served model they were for."""
+"""The number of a scope's requests that are looked up to tell which served model they were for."""
 
 
 def proposals(store: Store, tenant: str, *, latest: int = _LATEST) -> Iterator[TaskRow]:
@@ -76,7 +76,7 @@ class TaskFinder:
         """By tenant, its newest example at the last look."""
 
     def step(self) -> list[TaskRow]:
-        """What was found and listed now, of tenants of whom something new is remembered. Blocks; raises StoreBusy."""
+        """Find and list new tasks, of tenants of whom something new is remembered. Blocks; raises StoreBusy."""
         listed: list[TaskRow] = []
         for tenant in self._store.tenants():
             newest = next((example.id for example in self._store.examples.newest(tenant, 1)), 0)
@@ -100,7 +100,7 @@ def _answers(examples: list[Example]) -> int:
 def labels_of(
     answers: Sequence[tuple[str, int]], *, least: int = LEAST_ANSWERS
 ) -> tuple[tuple[str, ...], dict[str, float]] | None:
-    """The labels, commonest first, each as it is mostly written, and the figures; None where the answers are no labels, or
+    """The labels, commonest first, each as it is mostly written, and the figures; None if the answers are no labels, or
     fewer than `least`. `answers`: each with how often it was given."""
     total = sum(count for _, count in answers)
     if total < least:
@@ -120,7 +120,7 @@ def labels_of(
 
 
 def _model(store: Store, tenant: str, examples: list[Example]) -> str:
-    """The served model of most of these requests; empty where the log of requests no longer tells."""
+    """The served model of most of these requests; empty if the log of requests no longer tells."""
     requests = (store.decisions.requests.get(e.request_id, tenant) for e in examples[:_ASKED_OF])
     counted = Counter(request.model for request in requests if request is not None)
     return counted.most_common(1)[0][0] if counted else ""

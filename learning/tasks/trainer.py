@@ -19,7 +19,7 @@ KIND = "student"
 _FEWEST = 20
 """Labels before a first student is tried."""
 _FORMS_READ = 200
-"""Of the newest answers, in whose form a student answers."""
+"""The number of the newest answers in whose form a student answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class StudentPace:
     half_life_s: float = 0.0
     """Age at which a label counts half; 0: none fades by age."""
     warm: bool = False
-    """Whether a network goes on from the version in use, with fewer rounds."""
+    """True if a network goes on from the version in use, with fewer rounds."""
     kinds: tuple[Kind, ...] = KINDS
 
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """What is known of a task beside its answers."""
+    """The rhythm and the labels of a task, beside its answers."""
 
     every: int
     """New labels after which its student is trained anew."""
@@ -62,7 +62,7 @@ class StudentLearner(Learner):
         stopping: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`rhythm` is called with a tenant and a task's slot; None where nothing is to be learnt of it."""
+        """`rhythm` is called with a tenant and a task's slot; None if nothing is to be learnt of it."""
         super().__init__(artifacts, stopping)
         self._answers = answers
         self._rhythm = rhythm

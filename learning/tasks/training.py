@@ -52,7 +52,7 @@ _FITTED_FROM = 10
 """Inputs of a label, on average, from which something else than centroids is tried: that has hundreds of weights per label,
 and takes ten times as long or more."""
 _DECAY = 0.1
-"""Of the network's weights."""
+"""The decay of the network's weights."""
 _LEAST_SOFT = 0.01
 _NEVER = -20.0
 """The logit of a label of which every input is held out."""
@@ -67,7 +67,7 @@ _SAMPLE = 512
 _UNLIKE = 0.005
 """Share of held-out inputs that may be called unlike those that were trained on."""
 _SIGMAS = 1.64
-"""How many standard errors worse on the newest labels a version is refused at."""
+"""The number of standard errors worse on the newest labels at which a version is refused."""
 _FEWEST_NEWEST = 30
 
 _hashed = lru_cache(20_000)(features.hashed)
@@ -241,7 +241,7 @@ class _Training:
         return tried
 
     def _folds(self, newest: Ints) -> list[Ints]:
-        """What is held out, in turn: of each label its share. What came since the last version is held out with it."""
+        """Choose what is held out, in turn: of each label its share, and with it what came since the last version."""
         shuffled = self.random.permutation(len(self.rows))
         rank = np.zeros(len(self.rows), np.int64)
         for label in range(len(self.labels)):
@@ -387,7 +387,7 @@ class _Training:
     def _declared(
         self, recipe: _Recipe, held: _HeldOut, folds: Sequence[Ints], form: Form, embedding_version: str
     ) -> tuple[Declared, float]:
-        """What the model says of itself, and the median distance of held-out inputs to those that were trained on."""
+        """Return the model's declaration, and the median distance of held-out inputs to those that were trained on."""
         distances, met = [], []
         for fold in folds:
             rest = np.setdiff1d(np.arange(len(self.rows)), fold)
@@ -511,7 +511,7 @@ def _targets(rows: Sequence[Labelled], place: Mapping[str, int], hard: Ints) -> 
 
 
 def _warm_layers(data: bytes, labels: Sequence[str]) -> Layers | None:
-    """The network of a former version, with a column per label of now; None where it is none, or broken."""
+    """The network of a former version, with a column per label of now; None if it is none, or broken."""
     try:
         declared = Student.open(data).declared
     except StudentBroken:

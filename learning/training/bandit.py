@@ -28,7 +28,7 @@ class Row:
     lesson: Lesson
     at_s: float
     chosen: int = -1
-    """Index of the option that was drawn; -1 for labels, where nothing was drawn."""
+    """Index of the option that was drawn; -1 for labels, as nothing was drawn."""
 
 
 HALF_LIFE_S = 14 * 86_400.0
@@ -37,7 +37,7 @@ HALF_LIFE_S = 14 * 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class TrainingKnobs:
-    """How a bandit is trained and compared."""
+    """The settings of training and comparing a bandit."""
 
     half_life_s: float = HALF_LIFE_S
     """A row this much older than the latest counts half."""
@@ -54,7 +54,7 @@ class NothingToLearn(Exception):
 
 
 def rows_from_log(choice: ChoiceRecord, outcomes: Iterable[OutcomeRecord]) -> Row | None:
-    """A choice and its outcomes as a row; None where no quality is known.
+    """A choice and its outcomes as a row; None if no quality is known.
 
     Several outcomes of one action are averaged. A single known action has the probability it was drawn with; where a
     comparison revealed more, all became known together, so no action is over-represented and each counts fully.
@@ -99,7 +99,7 @@ def _action_of(choice: ChoiceRecord, outcome: OutcomeRecord, options: Sequence[O
 
 
 def enough(rows: Sequence[Row], needed: int) -> bool:
-    """Whether these are as much evidence as `needed` outcomes are where nothing is clear.
+    """Tell if these are as much evidence as `needed` outcomes are if nothing is clear.
 
     Either there are so many rows, or an action other than the reference is known as precisely as so many outcomes of which
     half are good would tell: 124 lost judgements of 124 tell more than 200 of which 100 are lost.
@@ -116,7 +116,7 @@ def enough(rows: Sequence[Row], needed: int) -> bool:
 
 
 def _half_width(good: float, count: int) -> float:
-    """Of the 95 % interval of a share (Wilson 1927)."""
+    """Return half the width of the 95 % interval of a share (Wilson 1927)."""
     share, z2 = good / count, 1.96**2
     return math.sqrt(z2 * (share * (1.0 - share) / count + z2 / (4.0 * count * count))) / (1.0 + z2 / count)
 
@@ -185,7 +185,7 @@ def _shares(bandit: VowpalBandit, late: Sequence[Lesson]) -> dict[str, float]:
 
 
 _EVEN = 0.5
-"""How much is held against any share but a half: as much as 50 outcomes where the two are 0.1 apart."""
+"""The weight against any share but a half: as much as 50 outcomes if the two are 0.1 apart."""
 
 
 def _errors(bandit: VowpalBandit, rows: Sequence[Row]) -> npt.NDArray[np.float64]:

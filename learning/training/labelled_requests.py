@@ -50,7 +50,7 @@ def labelled(line: Any) -> Labelled:
 
 
 def engines_by_quality(requests: Iterable[Labelled]) -> tuple[str, ...]:
-    """Engines from the worst to the best on average: an order from small to large where none is configured."""
+    """Engines from the worst to the best on average: an order from small to large if none is configured."""
     sums: dict[str, list[float]] = {}
     for request in requests:
         for engine, value in request.quality.items():

@@ -27,16 +27,17 @@ class Trainer(Protocol):
         ...
 
     def train(self, experiences: Sequence[Experience], incumbent: Incumbent | None) -> Trained | None:
-        """Trains an artifact; None where the experiences hold nothing for this kind."""
+        """Trains an artifact; None if the experiences hold nothing for this kind."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often to train, and on how many outcomes."""
+    """The pace of training, and the number of outcomes it is based on."""
 
     min_new_outcomes: int
     max_outcomes: int
+    """Latest outcomes trained on, per tenant and model."""
 
 
 class RouterLearner(Learner):

@@ -38,7 +38,7 @@ class LearningMetrics:
         )
 
     def decided(self, model: str, choice: Choice | None) -> None:
-        """Counts how a request for `model` was decided; None where no actions were weighed."""
+        """Counts how a request for `model` was decided; None if no actions were weighed."""
         if choice is None:
             return
         how = "floored" if choice.floored else "explored" if choice.explored else "best"

@@ -1,4 +1,4 @@
-"""How each kind of artifact is trained: adapts the training functions to the learner."""
+"""Trains each kind of artifact: adapts the training functions to the learner."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BanditTrainer:
     """Trains the bandit, which predicts the quality of each action."""
 
     outcomes_needed: int
-    """Where nothing is clear; fewer are enough where an action is (learning.training.bandit.enough)."""
+    """If nothing is clear; fewer are enough where an action is (learning.training.bandit.enough)."""
     half_life_s: float
     kind: str = "bandit"
 

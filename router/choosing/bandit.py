@@ -84,7 +84,7 @@ class Estimate:
     qualities: tuple[float, ...]
     """One per option, 0..1."""
     deviations: tuple[float, ...]
-    """Standard deviation of each of them: 0.5 where nothing is known of an action, less with every outcome near by."""
+    """Standard deviation of each of them: 0.5 if nothing is known of an action, less with every outcome near by."""
     strangeness: float = 0.0
     """0 for a request like those learnt from, towards 1 the less like any of them it is: then nothing of it is sure."""
 

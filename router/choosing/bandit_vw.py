@@ -43,16 +43,16 @@ _APART = 0.1
 
 @dataclass(frozen=True, slots=True)
 class BanditSettings:
-    """What a bandit was made for. Stored in its artifact."""
+    """The settings that a bandit was made for. Stored in its artifact."""
 
     dimensions: int = 384
     """Length of the request's embedding."""
     embedding_version: str = ""
-    """Version of the embedder whose vectors it was trained with; empty where that does not matter (tests)."""
+    """Version of the embedder whose vectors it was trained with; empty if that does not matter (tests)."""
 
 
 class Parts(NamedTuple):
-    """What an estimate of one option is made of."""
+    """The parts of one option's estimate."""
 
     near: Near
     linear: float
@@ -92,7 +92,7 @@ class VowpalBandit:
         return Estimate(tuple(qualities), tuple(_deviation(near) for near, _ in parts), strangeness)
 
     def parts(self, scene: Scene) -> list[Parts]:
-        """What an estimate of each option is made of. Raises BanditInput."""
+        """Return the parts of each option's estimate. Raises BanditInput."""
         check_scene(scene, self.settings.dimensions)
         expected = {action_key(option): _prior(scene.context, option) for option in scene.options}
         with self._lock:
@@ -206,7 +206,7 @@ def action_key(option: Option) -> str:
 
 
 def _likeness(nears: Iterable[Near]) -> float:
-    """How like any past request a request is, 0 to 1, whichever action was taken then."""
+    """Return how like any past request a request is, 0 to 1, whichever action was taken then."""
     return max((near.likeness for near in nears), default=0.0)
 
 

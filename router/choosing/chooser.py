@@ -44,14 +44,14 @@ class Knobs:
     """Settings of exploration and load."""
 
     least_probability: float
-    """Of every action that may be the best, while exploring; at most half of all probability goes to this."""
+    """The least probability of every action that may be the best, while exploring; at most half of all goes to this."""
     load: LoadKnobs
     gamma_scale: float = 1.0
     """SquareCB: gamma = gamma_scale * (learned + LEARNED_BEFORE)^0.5. Larger explores less."""
     gamma_most: float = 1000.0
     """Largest gamma, so that a router that learnt for a year still notices a change."""
     answer_tokens: int = 256
-    """Expected length of an answer where neither the situation nor any engine says."""
+    """Expected length of an answer if neither the situation nor any engine says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Situation:
     offload_cap: float = 1.0
     """Largest total probability of all engines but the reference, 0..1, as the quality floor allows."""
     max_loss: float | None = None
-    """What the quality floor promises: an action whose upper bound is farther below the reference is not tried under it."""
+    """The loss that the quality floor promises: an action whose upper bound is farther below is not tried under it."""
     allowed: Collection[Action] | None = None
     """The actions that may be taken beside the reference; the others have probability 0. None: all."""
     completion_tokens: int | None = None
@@ -83,11 +83,11 @@ class Situation:
     prompt_tokens: int | None = None
     """Estimated tokens of the request alone, by which its input is priced; None takes the request's, answer included."""
     near_lengths: NearLengths = UNKNOWN_LENGTHS
-    """Of answers to near questions."""
+    """The lengths of answers to near questions."""
     most_answer_tokens: int | None = None
-    """The longest answer that the client allows; None where it does not say."""
+    """The longest answer that the client allows; None if it does not say."""
     seconds: Mapping[Action, float] = field(default_factory=dict)
-    """What answers to such requests lately took, examples included; of the others the engine's own speed tells."""
+    """Seconds that answers to such requests lately took, examples included; else the engine's own speed tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class _Largest:
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """What is expected of an action, all of it as shares, so that its reward follows at any preference."""
+    """The expectations of an action, all of them as shares, so that its reward follows at any preference."""
 
     is_reference: bool
     quality: float
@@ -137,7 +137,7 @@ class Prospect:
     relative_latency: float
     """Share of the slowest action's."""
     busy: float
-    """What the engine's load takes off the reward, 0 or less."""
+    """The part of the reward that the engine's load takes off, 0 or less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,7 @@ class Chooser:
         context: dict[str, float],
         bandit: Bandit | None,
     ) -> tuple[Estimate, int]:
-        """What is expected of every action, and the number of lessons that was learnt from."""
+        """Estimate every action, and return the number of lessons that the bandit learnt from."""
         if bandit is None:
             return Estimate(self._expected(situation, priced), (UNKNOWN,) * len(priced)), 0
         return bandit.estimate(Scene(situation.vector, context, options)), bandit.learned
@@ -448,7 +448,7 @@ def _may_be_taken(priced: Sequence[_Priced], actions: Collection[Action] | None)
 
 
 def _allowed(priced: Sequence[_Priced], may: list[bool]) -> list[bool]:
-    """Per action, whether it may be taken and its engine is healthy; where none is, whether it may be taken."""
+    """Per action, whether it may be taken and its engine is healthy; if none is, whether it may be taken."""
     healthy = [ok and p.state.healthy for ok, p in zip(may, priced, strict=True)]
     return healthy if any(healthy) else may
 

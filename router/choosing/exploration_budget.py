@@ -27,7 +27,7 @@ class ExplorationBudget:
         self._lock = threading.Lock()
 
     def allows(self, key: str, now_s: float) -> bool:
-        """Whether the decision that is due for `key` may explore. Counts the decision. A key's first always may."""
+        """Tell if the decision that is due for `key` may explore, and count it. A key's first always may."""
         if self._share <= 0.0:
             return False
         with self._lock:

@@ -85,7 +85,7 @@ def text_features(text: str) -> dict[str, float]:
 
 
 def request_features(request: Request) -> dict[str, float]:
-    """What is known of a request whatever becomes of it, by name."""
+    """Compute the features of a request that are known whatever becomes of it, by name."""
     return text_features(request.text) | {
         "turns": _log(request.turns, 50),
         "prompt_tokens": _log(request.prompt_tokens, 16_000),

@@ -4,7 +4,7 @@ Examples that are always sent together cannot be told apart afterwards. Each set
 probability, which is logged with the set that was sent; weighting by its inverse (Horvitz, Thompson 1952, "A
 generalization of sampling without replacement from a finite universe", section 2) gives unbiased estimates of the value
 of each set. The caller knows whether exploration is allowed (a key may opt out; a client that names its engine gets that
-engine), and passes a share of 0 where it is not.
+engine), and passes a share of 0 if it is not.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def explored(
 
     Half of the share drops an example, drawn uniformly; the other half replaces a chosen example by one of `candidates`
     that was not chosen, uniformly among all exchanges within `budget_tokens` (None: any). Without a possible exchange the
-    whole share drops. Nothing is explored where nothing was chosen. Raises ValueError for a share outside 0 to 1.
+    whole share drops. Nothing is explored if nothing was chosen. Raises ValueError for a share outside 0 to 1.
     """
     if not 0.0 <= share <= 1.0:
         raise ValueError(f"a share of {share}: between 0 and 1 is right")

@@ -1,4 +1,4 @@
-"""How long an answer will be: as those to near questions were, and else as the engine's answers lately are.
+"""Estimates the length of an answer: as those to near questions were, and else as the engine's answers lately are.
 
 On recorded pairs of three kinds (docs/experiments/routing.md) this takes the error of the expected cost of single requests
 from a factor of 2.4 down to 1.7, and leaves the sum over requests within a tenth.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 _FAR = 0.3
 """A cosine from which on two questions have something to do with each other."""
 _BELIEF = 0.2
-"""What the engine's mean counts beside the neighbours, each of which counts up to 1."""
+"""The weight of the engine's mean beside the neighbours, each of which counts up to 1."""
 
 
 @dataclass(frozen=True, slots=True)

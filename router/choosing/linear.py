@@ -73,7 +73,7 @@ class Linear:
         return cls(dimensions, names, mean, deviation)
 
     def row(self, vector: Vector | None, context: Mapping[str, float], likeness: float = 1.0) -> Floats:
-        """What it reads of a request; a missing embedding or feature counts as an average one.
+        """Return the columns that it reads of a request; a missing embedding or feature counts as an average one.
 
         The lower its likeness to past requests, 0 to 1, the less the embedding counts: what is known of some subjects says
         little of others, where length and looks still tell.
@@ -86,7 +86,7 @@ class Linear:
         return row
 
     def correction(self, action: str, row: Floats) -> float:
-        """How much better than its mean the action is expected to be. Raises BanditInput."""
+        """Return how much better than its mean the action is expected to be. Raises BanditInput."""
         if action not in self.actions:
             return 0.0
         found = float(self._workspace.predict_one(self._asked(action, row, 0.0, 1.0)))
@@ -103,7 +103,7 @@ class Linear:
         self._workspace.learn_one(self._asked(action, row, difference, weight))
 
     def model(self) -> bytes:
-        """What Vowpal Wabbit learnt."""
+        """Return what Vowpal Wabbit learnt, as bytes."""
         found: bytes = self._workspace.serialize()
         return found
 

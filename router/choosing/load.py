@@ -56,7 +56,7 @@ def engine_state(info: EngineInfo, load: EngineLoad) -> EngineState:
 
 @dataclass(frozen=True, slots=True)
 class LoadKnobs:
-    """How much reward an engine loses under load."""
+    """The settings of the reward that an engine loses under load."""
 
     strength: float
     """Largest reward that a fully loaded reference loses; 0 ignores load."""
@@ -78,6 +78,6 @@ def pressure(used: float, threshold: float) -> float:
 
 
 def bias(used: float, relative_price: float, knobs: LoadKnobs) -> float:
-    """What an engine's load adds to its reward: 0 or negative. `relative_price` is 0..1, 1 for the dearest engine."""
+    """Return what an engine's load adds to its reward: 0 or negative. `relative_price` is 0..1, 1 for the dearest engine."""
     share = knobs.cheap_share + (1 - knobs.cheap_share) * relative_price
     return -knobs.strength * share * pressure(used, knobs.idle_up_to)

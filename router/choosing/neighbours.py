@@ -32,7 +32,7 @@ _SAMPLE = 300
 
 
 class Near(NamedTuple):
-    """How good one action was near by."""
+    """The quality of one action near by."""
 
     mean: float
     """Expected quality, 0 to 1."""
@@ -95,7 +95,7 @@ class Neighbours:
     def estimate(
         self, vector: Matrix | None, expected: Mapping[str, float] | None = None, *, belief: float = 5.0
     ) -> dict[str, Near]:
-        """What is known of each action at `vector`; without one, only the overall means.
+        """Estimate each action at `vector`; without one, only from the overall means.
 
         `expected` quality by action (else 0.5) counts as `belief` outcomes in the overall mean.
         """

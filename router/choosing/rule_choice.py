@@ -24,7 +24,7 @@ def choice_by_rule(
     """The choice of a rule that picks `pick`, over the actions weighed in `choice`.
 
     `available`: per action, whether the rule may take it, whatever state its engine is in; those of engines that are `down`
-    are taken only where no other may be.
+    are taken only if no other may be.
 
     Every other available action has `least_probability` (0: the rule is always followed); `offload_cap` bounds the
     probability of engines other than `reference`. If the pick is not available or was not weighed, the reference is taken;

@@ -195,7 +195,7 @@ class OnnxSession:
 
 
 def _with_low_priority() -> None:
-    """What else the machine does goes before this thread."""
+    """Lower this thread's priority, so that everything else on the machine goes before it."""
     # Of a thread on Linux; elsewhere it would be the whole process, and where it may not be changed nothing is lost.
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
@@ -219,7 +219,7 @@ def load(model: Path | bytes, intra_threads: int = 1) -> Any:
 
 
 def import_onnxruntime() -> ModuleType:
-    """onnxruntime, imported on first use. Raises ImportError where importing it would crash the process."""
+    """onnxruntime, imported on first use. Raises ImportError if importing it would crash the process."""
     if "usearch" in sys.modules and "onnxruntime" not in sys.modules:
         # usearch loads its kernels with RTLD_GLOBAL; onnxruntime then binds to them and dies of SIGSEGV.
         raise ImportError("usearch was imported before onnxruntime, which crashes: import onnxruntime first")

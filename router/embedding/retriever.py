@@ -12,7 +12,7 @@ from store.records import Example, Vector
 NEIGHBOURS = 32
 """Candidates fetched per request before they are filtered."""
 BY_WORDS = 20
-"""Of them, those found by words."""
+"""The number of them that are found by words."""
 
 
 if TYPE_CHECKING:
@@ -67,11 +67,11 @@ class Retriever:
         self._floor, self._enough = floor, enough
 
     def size(self, tenant: str) -> int:
-        """How many examples of the tenant's are in memory."""
+        """Count the tenant's examples that are in memory."""
         return self._index.size(tenant)
 
     def at_once(self, tenant: str, scope: str) -> bool:
-        """Whether `nearest` takes a few tenths of a millisecond: less than to hand it to a thread and back under load."""
+        """Tell if `nearest` takes a few tenths of a millisecond: less than to hand it to a thread and back under load."""
         few = self._index.size(tenant) <= _AT_ONCE and tenant not in self._lenders and OF_USER not in scope
         return few and self._vectors is None and self._bank.inline
 

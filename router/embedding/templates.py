@@ -1,4 +1,4 @@
-"""What the requests of a scope have in common, learnt as they come, so that only what is *asked* is embedded.
+"""Learns what the requests of a scope have in common, as they come, so that only what is *asked* is embedded.
 
 Applications send one text around ever-new questions: a few hundred words of rules, then the question. An embedding of all of
 it says how alike the rules are. So a text is taken in pieces (lines, and sentences within a line); a piece that stood in
@@ -26,7 +26,7 @@ from store.records import Example
 KNOWN_FROM = 4
 """Different texts in which a piece must have stood. Three past requests make one familiar: the fourth must know better."""
 READ_CHARACTERS = 8000
-"""Of a text, its beginning and its end: no longer text becomes an example."""
+"""The characters of a text that are read, its beginning and its end: no longer text becomes an example."""
 _LEAST_LEFT_OUT = 120
 """Characters of a text from which known pieces are left out of it: behind 124 shared characters no two of 18 unrelated
 questions have a cosine above 0.72, behind 245 one pair in ten has 0.8. A greeting and a thank-you stay."""
@@ -42,29 +42,29 @@ _ANYBODY = "*"
 T = TypeVar("T")
 
 _ENDS = (". ", "! ", "? ", ": ", "; ", ">", '",')
-"""What ends a piece within a line: a sentence, a label, a tag, a field of JSON."""
+"""The ends of a piece within a line: a sentence, a label, a tag, a field of JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What of a text is embedded."""
+    """The part of a text that is embedded."""
 
     text: str
-    """What is asked: the text without what requests have in common; the text itself where nothing is known."""
+    """The question itself: the text without what requests have in common; the text itself if nothing is known."""
     left_out: int = 0
     """Stands for the pieces that were left out; 0: none."""
 
 
 @dataclass(slots=True)
 class _Learnt:
-    """What is known of one scope."""
+    """The knowledge of one scope."""
 
     pieces: dict[int, tuple[int, str]] = field(default_factory=dict)
     """By hash, those met last at the end: the number of texts, and who sent them."""
     texts: dict[int, None] = field(default_factory=dict)
     """Hashes of the latest texts: one that comes again teaches nothing."""
     anything: bool = False
-    """Whether any piece became known so far."""
+    """True if any piece became known so far."""
     kept_as: dict[int, int] = field(default_factory=dict)
     """From the hash of a piece with placeholders for private data to that of the piece as it was asked."""
 
@@ -95,7 +95,7 @@ class Templates:
             return _digest(learnt, read, pieces, user)
 
     def digest(self, tenant: str, scope: str, text: str) -> Digest:
-        """What of a text would be embedded as of now. Learns nothing."""
+        """Return what of a text would be embedded as of now. Learns nothing."""
         with self._lock:
             last, learnt = self._last
             if last != (tenant, scope):
@@ -116,7 +116,7 @@ class Templates:
             _forget_first(known, _TEXTS)
 
     def comparable(self, asked: Digest, example: Example) -> bool:
-        """Whether similarity of the embeddings says how alike the request and the example are.
+        """Tell if similarity of the embeddings says how alike the request and the example are.
 
         It does where the same was left out of both, the example's embedding is of what is left, and the two are not
         mostly the same text for a reason that nobody has learnt yet.
@@ -185,7 +185,7 @@ def _digest(learnt: _Learnt, text: str, pieces: list[str], user: str) -> Digest:
         return Digest(cut(text, EMBEDDED_CHARACTERS))
     away = frozenset(out)
     rest = "\n".join(piece for place, piece in enumerate(pieces) if place not in away)
-    # Where nothing is left the whole text must do; it is compared with texts of the very same pieces only.
+    # If nothing is left the whole text must do; it is compared with texts of the very same pieces only.
     return Digest(cut(rest or text, EMBEDDED_CHARACTERS), hash(frozenset(names[place] for place in out)))
 
 
@@ -212,7 +212,7 @@ def _counts(run: range, pieces: list[str]) -> bool:
 
 
 def _mostly_shared(one: str, other: str) -> bool:
-    """Whether two different texts are the same for the greater part, word for word: at their ends, or by pieces."""
+    """Tell if two different texts are the same for the greater part, word for word: at their ends, or by pieces."""
     if min(len(one), len(other)) < _LEAST_SHARED:
         return False
     head = _shared(one, other)

@@ -15,7 +15,7 @@ RUNGS = (0, 1, 2, 3, 5, 8)
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """How other numbers are tried."""
+    """The settings for trying other numbers."""
 
     explore_share: float = 0.05
     """Share of requests that get another number."""

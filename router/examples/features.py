@@ -66,7 +66,7 @@ _CODE = re.compile(
 )
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _LIKENESS_DIMENSIONS = 128
-"""Of an answer's words as a hashed bag: answers are compared by their cosine."""
+"""The dimensions of an answer's words as a hashed bag: answers are compared by their cosine."""
 _LONGEST = 2000
 """Characters of a text that are read."""
 
@@ -85,7 +85,7 @@ class RequestView:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What is read of a text."""
+    """The words and numbers that are read from a text."""
 
     words: dict[str, float]
     """Each word in lower case with its rarity."""
@@ -97,11 +97,11 @@ class _Read:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """What is read of an example."""
+    """The features that are read from an example."""
 
     question: _Read
     answer_words: Mapping[str, object]
-    """Whose keys they are: a dictionary of these takes a quarter of a set's memory."""
+    """The words that are the keys: a dictionary of these takes a quarter of a set's memory."""
     answer_length: float
     likeness: Floats
     """The answer's words as a hashed bag of unit length, (_LIKENESS_DIMENSIONS,)."""
@@ -111,14 +111,16 @@ class Features:
     """Computes the features. Thread-safe; what was read of examples is cached by a hash of 64 bits of their texts."""
 
     def __init__(self, rarity: Rarity, cache_entries: int = 4_000, cache_words: int = 400_000) -> None:
-        """Of so many examples, and of texts of so many words in all, what was read is cached: some 1.4 KB of each example
-        and 25 bytes of each word, 16 MB together; 40 MB where every word is another."""
+        """Set up caches for so many examples, and for texts of so many words in all.
+
+        Some 1.4 KB of each example and 25 bytes of each word, 16 MB together; 40 MB if every word is another.
+        """
         self.rarity = rarity
         self._pairs: dict[int, _Pair] = {}
         self._former: dict[int, _Pair] = {}
         """Those before them: what is asked for again moves over, and the rest is dropped with the next change."""
         self._words = 0
-        """Of `_pairs`."""
+        """The words in `_pairs`."""
         self._most, self._most_words = max(1, cache_entries // 2), cache_words // 2
 
     def rows(self, request: RequestView, candidates: Sequence[Candidate], now_s: float) -> Floats:
@@ -213,8 +215,10 @@ class Features:
 
 
 def _cosines(vector: Vector, others: Sequence[Vector | None]) -> list[float]:
-    """Of each with `vector`; for None their mean: what is not embedded yet is no worse. Raises ValueError for vectors of
-    another size."""
+    """Compute the cosine of each with `vector`; for None their mean: what is not embedded yet is no worse.
+
+    Raises ValueError for vectors of another size.
+    """
     known = [other for other in others if other is not None]
     if not known:
         return [0.0] * len(others)
@@ -236,7 +240,7 @@ def _bag(words: Sequence[str]) -> Floats:
 
 
 def _agreement(pairs: Sequence[_Pair], weights: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Of each answer its mean likeness to the others, evenly and by the others' weights; 0 for a single candidate."""
+    """Compute each answer's mean likeness to the others, evenly and by the others' weights; 0 for a single candidate."""
     if len(pairs) == 1:
         return [0.0], [0.0]
     bags = np.concatenate([pair.likeness for pair in pairs]).reshape(len(pairs), -1)

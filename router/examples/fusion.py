@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from router.plan import Candidate
 
 CONSTANT = 60.0
-"""Of reciprocal rank fusion (Cormack, Clarke, Buettcher 2009, "Reciprocal Rank Fusion outperforms Condorcet", section 3)."""
+"""The constant of reciprocal rank fusion: Cormack, Clarke, Buettcher 2009, "Reciprocal Rank Fusion outperforms Condorcet and
+individual rank learning methods", section 3."""
 
 
 def ranks(scores: Sequence[float]) -> list[int]:

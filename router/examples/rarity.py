@@ -22,7 +22,7 @@ _COMMON_LENGTH, _RARE_LENGTH = 3, 12
 _TELLING_FROM, _MOST_TELLING, _LONGEST = 0.35, 8, 2000
 _WORD = re.compile(r"[^\W_]+")
 _WORD_STARTS = ("\u2581", "\u0120")
-"""What marks a word's first piece: SentencePiece's underline, and the space of byte-level vocabularies."""
+"""The mark of a word's first piece: SentencePiece's underline, and the space of byte-level vocabularies."""
 
 
 class Rarity:
@@ -32,7 +32,7 @@ class Rarity:
         """`words`: whole words, most frequent first. With too few of them, rarity goes by a word's length."""
         ranked = list(dict.fromkeys(words))
         self.by_length: bool = len(ranked) < FEWEST_WORDS
-        """Whether there was no usable vocabulary."""
+        """True if there was no usable vocabulary."""
         scale = math.log1p(len(ranked))
         self._by_word = (
             {} if self.by_length else {word: math.log1p(rank) / scale for rank, word in enumerate(ranked)}

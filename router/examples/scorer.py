@@ -45,14 +45,14 @@ class ScorerBroken(ScorerError):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a model declares about itself, as ONNX metadata."""
+    """The model's declaration of itself, as ONNX metadata."""
 
     features_version: str = VERSION
     features_names: tuple[str, ...] = NAMES
     embedding_version: str = ""
     """Version of the embeddings it was trained on; empty: any."""
     prior: bool = False
-    """Whether it is the untrained prior."""
+    """True if it is the untrained prior."""
     qualities: Mapping[str, SetQuality] = field(default_factory=dict)
     """By scope, "" for any other: how worths of a set add up."""
 
@@ -131,7 +131,7 @@ class ScorerModel(OnnxSession):
         return [min(1.0, max(0.0, worth)) for worth in found]
 
     def quality(self, scope: str = "") -> SetQuality:
-        """How worths of a set add up in this scope."""
+        """Return how worths of a set add up in this scope."""
         learnt = self.declared.qualities
         return learnt.get(scope) or learnt.get("") or UNLEARNT
 
@@ -145,13 +145,13 @@ class Scores:
     """The predictions for one request."""
 
     worths: list[float]
-    """How far each candidate holds what is needed, 0 to 1."""
+    """The share of what is needed that each candidate holds, 0 to 1."""
     features: Floats
     """(candidates, router.examples.features.NAMES): logged with the decision, and so trained on."""
     scorer: str
     """Version of the model."""
     quality: SetQuality
-    """How worths of a set add up."""
+    """The coefficients by which worths of a set add up."""
 
 
 class Scorer:

@@ -21,7 +21,7 @@ _SURE = 0.999
 """Largest worth: a sure example would leave nothing for others to mend."""
 
 Terms = tuple[float, float, float, float]
-"""What `one`, `vote`, `displaced` and `each` are multiplied by."""
+"""The factors of `one`, `vote`, `displaced` and `each`."""
 
 
 def terms_of_prefixes(worths: Sequence[float], answers: Sequence[str]) -> list[Terms]:

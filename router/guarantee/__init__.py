@@ -1,1 +1,1 @@
-"""What is lost at most by answering without the reference: evidence, change detectors, bounds, shares of checks."""
+"""Bounds what is lost by answering without the reference: evidence, change detectors, bounds, shares of checks."""

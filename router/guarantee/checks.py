@@ -1,11 +1,11 @@
-"""How often answers are checked while a way is open, and whether the checks come back."""
+"""Decides how often answers are checked while a way is open, and notices checks that do not come back."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 CHECK_FLOOR = 0.1
-"""Of what an open way decides, this share is compared with the reference at least."""
+"""The least share of what an open way decides that is compared with the reference."""
 _HALVED_BY = 30
 """Checks after which the first share is halved, as far as the floor allows."""
 
@@ -36,5 +36,5 @@ class Awaited:
         self.wished = 0.0
 
     def overdue(self, now_s: float) -> bool:
-        """Whether the way may answer nobody until there is an outcome again."""
+        """Tell if the way may answer nobody until there is an outcome again."""
         return self.wished > self.most and now_s - self.since_s > self.most_s

@@ -16,7 +16,7 @@ differ, a comparison counts with the weight w, the least of them by its own: wha
 and (1 + y)^w is at most 1 + w y (Bernoulli), which is what a fair sample would give in expectation.
 
 As long as every stake is fixed, the same holds of the mean of what was expected each time: the product of the factors
-1 + f (e - m) / m is at most 1 where the mean of the e is at most m. So values may drift, depend on each other, or follow
+1 + f (e - m) / m is at most 1 if the mean of the e is at most m. So values may drift, depend on each other, or follow
 from earlier ones.
 
 A change is found by betting the other way with the capital restarted at every step (Shin, Ramdas and Rinaldo, "E-detectors",
@@ -38,7 +38,7 @@ import numpy.typing as npt
 _STAKES = (0.2, 0.4, 0.6, 0.8, 0.99)
 _CAPITAL = (0.05, 0.15, 0.30, 0.25, 0.25)
 _CAPITAL_BOTH_WAYS = (0.05, 0.05, 0.10, 0.20, 0.60)
-"""Where values exceed 1: most of what they tell is won by large stakes."""
+"""The capital by stake if values exceed 1: most of what they tell is won by large stakes."""
 _AGAINST_STAKES = (0.03, 0.1, 0.3, 0.6, 0.9)
 _AGAINST_CAPITAL = (0.2, 0.2, 0.2, 0.2, 0.2)
 FALSE_ALARM_AFTER = 500.0
@@ -71,8 +71,10 @@ def spent(number: int) -> float:
 
 
 def exceeds(counts: Mapping[float, int], threshold: float, alpha: float) -> bool:
-    """Whether values from 0 to 1, given by how often each was seen, prove a mean above `threshold`, with a chance of `alpha`
-    of ever being wrong, however often one looks."""
+    """Tell if values from 0 to 1, given by how often each was seen, prove a mean above `threshold`.
+
+    The chance of ever being wrong is `alpha`, however often one looks.
+    """
     logs = [0.0] * len(_STAKES)
     for value, count in counts.items():
         gains, _ = _gains(threshold, value, 1.0)
@@ -128,7 +130,7 @@ class Evidence:
         self._capital = _capital_for(most)
         self._detector = Detector(false_alarm_after, most)
         self.begun = -1
-        """How often it was begun anew."""
+        """The number of times it was begun anew."""
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -137,9 +139,9 @@ class Evidence:
         self.alpha = self._all_alpha * spent(self.begun)
         self.compared = 0
         self.proven = False
-        """Whether the mean exceeds the threshold."""
+        """True if the mean exceeds the threshold."""
         self.hopeless = False
-        """Whether the mean is below the threshold."""
+        """True if the mean is below the threshold."""
         self._for = [0.0] * len(_STAKES)
         self._against = [0.0] * len(_AGAINST_STAKES)
         self._seen = np.zeros(int(self._most * _LEVELS) + 1)
@@ -164,7 +166,7 @@ class Evidence:
 
     @property
     def changed(self) -> bool:
-        """Whether the mean fell below the threshold after it was proven to exceed it."""
+        """Tell if the mean fell below the threshold after it was proven to exceed it."""
         return self.proven and self._detector.found
 
     @property
@@ -174,12 +176,12 @@ class Evidence:
 
     @property
     def worthless(self) -> bool:
-        """Whether as much would be known without the comparisons so far, or more."""
+        """Tell if as much would be known without the comparisons so far, or more."""
         return not _reaches(self._for, self._capital, 0.0)
 
     @property
     def mean(self) -> float | None:
-        """Of the values so far; None without any."""
+        """Return the mean of the values so far; None without any."""
         weight = float(self._seen.sum())
         return float(self._seen @ np.arange(len(self._seen))) / _LEVELS / weight if weight else None
 
@@ -190,7 +192,7 @@ class Evidence:
         return self._bounds[1:]
 
     def expected_more(self) -> int | None:
-        """Comparisons still expected until the mean is proven to exceed the threshold; None where it is not expected to."""
+        """Comparisons still expected until the mean is proven to exceed the threshold; None if it is not expected to."""
         if self.proven:
             return 0
         wanting = -math.log(self.alpha) - _capital(self._for, self._capital)
@@ -208,13 +210,13 @@ def _capital_for(most: float) -> tuple[float, ...]:
 
 @lru_cache(maxsize=4096)
 def _gains(threshold: float, quality: float, most: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """What one comparison adds to the logarithm of each stake's capital, betting for the mean and against it."""
+    """Return what one comparison adds to the logarithm of each stake's capital, betting for the mean and against it."""
     up, down = (quality - threshold) / threshold, (threshold - quality) / (most - threshold)
     return tuple(math.log1p(s * up) for s in _STAKES), tuple(math.log1p(s * down) for s in _AGAINST_STAKES)
 
 
 def _reaches(logs: list[float], shares: tuple[float, ...], wanted: float) -> bool:
-    """Whether the capital's logarithm is at least `wanted`; as the shares add up to 1, it is at most the largest one."""
+    """Tell if the capital's logarithm is at least `wanted`; as the shares add up to 1, it is at most the largest one."""
     return max(logs) >= wanted and _capital(logs, shares) >= wanted
 
 

@@ -29,7 +29,7 @@ _KEPT = (
     "pace_per_s",
     "at_s",
 )
-"""What is kept of an account beside the losses it saw, none of it below 0."""
+"""The fields that are kept of an account beside the losses it saw, none of it below 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class QualityFloor:
         return self._requests
 
     def status(self) -> FloorStatus:
-        """Whether the guarantee holds, for people and metrics."""
+        """Return the state of the guarantee, for people and metrics."""
         if self._budget() < 0.0:
             return "threatened"
         return "holds" if self.offload_cap() >= 1.0 else "limiting"

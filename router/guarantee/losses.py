@@ -1,4 +1,4 @@
-"""What answers lost in all, at most, of which only those were looked at that a coin of known probability chose.
+"""Bounds what answers lost in all if only those were looked at that a coin of known probability chose.
 
 For a tilt u let t(q) solve 1 - q + q * exp(-t) = exp(-u). For an answer that loses d and is looked at with probability q,
 u * d + log(1 - q + q * exp(-t * d)) is convex in d, and zero at 0 and 1: exp(u * d - t * d * looked) has mean at most 1
@@ -23,7 +23,7 @@ class Losses:
 
     def __init__(self, share: float, alpha: float) -> None:
         """`share`: least probability, above 0, with which any answer is looked at. `alpha`: chance that the bound ever
-        fails. Raises ValueError where these are no probabilities."""
+        fails. Raises ValueError if these are no probabilities."""
         if not (0.0 < share <= 1.0 and 0.0 < alpha < 1.0):
             raise ValueError(f"share {share} and alpha {alpha} must lie between 0 and 1")
         # The martingale needs 1 - exp(-u) below every answer's chance of being looked at.
@@ -40,7 +40,7 @@ class Losses:
             self.spent[place] += times * _price(tilt, loss, probability)
 
     def most(self, answers: float = math.inf, unseen: float = 0.0) -> float:
-        """What all answers lost, those seen among them, in lost answers; no answer loses more than all of itself.
+        """Bound what all answers lost, those seen among them, in lost answers; no answer loses more than all of itself.
 
         `answers`: how many there were. `unseen`: so many are taken to have been seen, and to be lost.
         """
@@ -62,8 +62,10 @@ class Losses:
 
 @functools.lru_cache(maxsize=4096)
 def most_hidden(caught: int, share: float, alpha: float) -> float:
-    """How many wrong answers were given out, at most, where each answer is looked at before with probability `share`, and
-    `caught` were found wrong and not given out."""
+    """Bound the number of wrong answers that were given out.
+
+    Each answer is looked at before with probability `share`, and `caught` were found wrong and not given out.
+    """
     losses = Losses(share, alpha)
     losses.add(1.0, share, caught)
     return losses.most() - caught

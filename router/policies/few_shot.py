@@ -20,10 +20,10 @@ from router.embedding.retriever import Retriever
 from router.embedding.templates import Templates
 from router.plan import LATE, SHADOW, Ask, Attempt, Candidate, Plan
 from router.policies.late import LateDecisions
-from router.policies.nearest_examples import counts, familiar, that_fit
+from router.policies.nearest_examples import attempt, counts, familiar, that_fit
 from router.policies.proven import shadow
 from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
-from router.prompt import tokens_needed, with_examples
+from router.prompt import tokens_needed
 from router.proving.gate import Gate
 from router.proving.standing import Proof
 from store.admission.cutting import EMBEDDED_CHARACTERS
@@ -42,18 +42,18 @@ class Knobs:
     max_example_tokens: int
     with_tools: WithTools
     follow_ups: bool
-    """Whether a question with turns before it may get examples."""
+    """True if a question with turns before it may get examples."""
     retrieve_deadline_s: float | None
     """None: the measured one (router.deadline)."""
     same_names: bool
-    """Whether a neighbour must name the same things as the request: right for questions about facts, wrong for one task
+    """True if a neighbour must name the same things as the request: right for questions about facts, wrong for one task
     over ever-new texts."""
     max_characters: int = EMBEDDED_CHARACTERS
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a decision is made on."""
+    """The material of a decision."""
 
     near: list[Candidate]
     chosen: tuple[Candidate, ...]
@@ -63,11 +63,11 @@ class _Found:
     """The past answers that count as near, by the example's id: pairs that were merged into one example
     (store.examples.twins) still count as that many."""
     knobs: Knobs
-    """That it was found with."""
+    """The settings that it was found with."""
 
     @property
     def novel(self) -> bool:
-        """Whether too few past answers are near."""
+        """Tell if too few past answers are near."""
         return sum(self.counted.values()) < self.knobs.m
 
 
@@ -92,7 +92,7 @@ class FewShot:
         deadline: Deadline | None = None,
     ) -> None:
         """`context_tokens` returns the small engine's context window as far as it is known; examples must fit beside the
-        request and its answer. `gate`: None where a familiar request needs no proof.
+        request and its answer. `gate`: None if a familiar request needs no proof.
         """
         self._gate = gate
         self._small = engines[0]
@@ -137,7 +137,7 @@ class FewShot:
         return self._plan(ask, question, found)
 
     async def _found(self, ask: Ask, question: EmbeddedQuestion, vector: Vector) -> _Found:
-        """What there is to decide on, in time. Raises TimeoutError, and what a store raises."""
+        """Look up the material of a decision in time. Raises TimeoutError, and what a store raises."""
         if self._retriever.at_once(ask.tenant, question.scope):
             return self._weigh(ask, question, vector)
         deadline_s = self.knobs.retrieve_deadline_s
@@ -162,7 +162,7 @@ class FewShot:
         stages = question.stages_s
         began = time.perf_counter()
         reason, with_them = self._decided(found)
-        with_examples_found = self._with_examples(ask, found.chosen)
+        with_examples_found = attempt(self._small, ask, found.chosen)
         stages["combine"] = time.perf_counter() - began
         to_large = reason not in ("familiar", "proven")
         small = with_examples_found if with_them else Attempt(self._small)
@@ -208,12 +208,6 @@ class FewShot:
         if found.novel:
             return "novel", False
         return ("familiar", True) if found.chosen else ("no_example_fits", False)
-
-    def _with_examples(self, ask: Ask, chosen: tuple[Candidate, ...]) -> Attempt:
-        """The small engine with these examples, or as it is where there are none."""
-        if not chosen:
-            return Attempt(self._small)
-        return Attempt(self._small, with_examples(ask.chat.messages, chosen), chosen)
 
     def _within_budget(self, nearest_first: list[Candidate], ask: Ask, knobs: Knobs) -> tuple[Candidate, ...]:
         most = knobs.max_examples if ask.max_examples is None else min(ask.max_examples, knobs.max_examples)

@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from engines.engine import Engine
@@ -37,10 +36,11 @@ from router.examples.fusion import best_fused
 from router.examples.scorer import Scorer, Scores
 from router.plan import LATE, SHADOW, Action, Ask, Attempt, Candidate, Choice, ExampleSelection, Plan
 from router.policies.late import LateDecisions
-from router.policies.nearest_examples import counts, familiar, that_fit
+from router.policies.nearest_examples import attempt, counts, familiar, that_fit
 from router.policies.proven import shadow
 from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
-from router.prompt import example_tokens, most_answer_tokens, prompt_tokens, tokens_needed, with_examples
+from router.policies.stages import Stages
+from router.prompt import example_tokens, most_answer_tokens, prompt_tokens, tokens_needed
 from router.proving.gate import REFERENCE, Gate, key
 from router.proving.standing import Proof
 from store.admission.cutting import EMBEDDED_CHARACTERS
@@ -73,7 +73,7 @@ class Knobs:
     same_names: bool
     with_tools: WithTools
     follow_ups: bool
-    """Whether a question with turns before it is decided on by its likeness to others."""
+    """True if a question with turns before it is decided on by its likeness to others."""
     deadline_s: float | None
     """Limit for everything after the embedding; None: the measured one (router.deadline)."""
     max_examples: int
@@ -86,7 +86,7 @@ class Knobs:
     least_probability: float
     """Least probability of each action that the rule does not pick."""
     max_loss: float | None
-    """What the quality floor promises; None: there is none."""
+    """The loss that the quality floor promises; None: there is none."""
     opted_out_keys: Collection[str]
     max_characters: int = EMBEDDED_CHARACTERS
     label_share: float = 0.05
@@ -105,8 +105,7 @@ class _Decision:
     knobs: Knobs
     models: LearnedModels
     may_explore: bool
-    stages_s: dict[str, float]
-    bypassed: list[str] = field(default_factory=list)
+    stages: Stages
     near: list[Candidate] = field(default_factory=list)
     """Nearest first."""
     scored: list[Candidate] = field(default_factory=list)
@@ -115,18 +114,7 @@ class _Decision:
     counted: dict[int, int] = field(default_factory=dict)
     """The past answers that the rule counts as near, by the example's id."""
     proof: Proof | None = None
-    """What is proven of the small engines with and without the chosen examples; None where no proof is asked for."""
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Times a stage; an exception inside skips the stage and is recorded in `bypassed`."""
-        began = time.perf_counter()
-        try:
-            yield
-        except Exception as error:
-            self.bypassed.append(f"{name}:{type(error).__name__}")
-        finally:
-            self.stages_s[name] = time.perf_counter() - began
+    """The proof of the small engines with and without the chosen examples; None if no proof is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +152,7 @@ class InContext:
     ) -> None:
         """`models_of` returns what to decide a tenant's requests with, at once: a model that is still loading is left out.
         `hot` maps a tenant to the positions of the examples that the smallest engine keeps warm (see HotExamples); it
-        must not raise. `gate`: None where small engines may answer without proof."""
+        must not raise. `gate`: None if small engines may answer without proof."""
         self._gate = gate
         self._engines = tuple(engines)
         self._names = tuple(engine.info.name for engine in engines)
@@ -230,23 +218,23 @@ class InContext:
         """Everything after the embedding. Blocks: for the executor."""
         decision = self._begin(ask, question, vector)
         if not question.without_examples:
-            with decision.stage("nearest"):
+            with decision.stages.stage("nearest"):
                 decision.near = self._retriever.nearest(
                     ask.tenant, question.scope, vector, self._questions.comparable(question), question.text
                 )
-        with decision.stage("score"):
+        with decision.stages.stage("score"):
             self._score(decision)
         chosen = _ChosenExamples()
-        with decision.stage("combine"):
+        with decision.stages.stage("combine"):
             chosen = self._combine(decision)
         if self._gate is not None:
-            with decision.stage("prove"):
+            with decision.stages.stage("prove"):
                 scope = shared_scope(question.scope)
                 bank = self._retriever.size(ask.tenant)
                 decision.proof = self._gate.proof(ask.tenant, scope, vector, chosen.examples, bank)
-        with decision.stage("choose"):
+        with decision.stages.stage("choose"):
             return self._choose(decision, chosen, states)
-        return self._to_reference("undecided", question, decision.bypassed, decision)
+        return self._to_reference("undecided", question, decision.stages.bypassed, decision)
 
     def _begin(self, ask: Ask, question: EmbeddedQuestion, vector: Vector) -> _Decision:
         allowed = not ask.forced and self._may_try(ask) and ask.key_id not in self.knobs.opted_out_keys
@@ -259,7 +247,7 @@ class InContext:
             self.knobs_of.get(ask.tenant, self.knobs),
             self._models_of(ask.tenant),
             may_explore,
-            dict(question.stages_s),
+            Stages(dict(question.stages_s)),
         )
 
     def _may_try(self, ask: Ask) -> bool:
@@ -352,7 +340,7 @@ class InContext:
         )
 
     def _choose(self, decision: _Decision, chosen: _ChosenExamples, states: Sequence[EngineState]) -> Plan:
-        """Chooses the engine by the bandit, or by the rule where there is none, and makes the plan."""
+        """Chooses the engine by the bandit, or by the rule if there is none, and makes the plan."""
         ask, models = decision.ask, decision.models
         situation = self._situation(decision, chosen, states)
         choice: Choice | None = None
@@ -378,12 +366,12 @@ class InContext:
             embedded_text=decision.question.digest.text,
             vector=decision.vector,
             neighbours=tuple(decision.near),
-            stages_s=decision.stages_s,
-            bypassed=tuple(decision.bypassed),
+            stages_s=decision.stages.seconds,
+            bypassed=tuple(decision.stages.bypassed),
             choice=choice,
             helped=chosen.selection,
             proof=decision.proof,
-            shadow=shadow(decision.proof, self._attempt("", decision, chosen)),
+            shadow=shadow(decision.proof, attempt("", ask, chosen.examples)),
             settings=_settings(decision, situation, choice),
             familiar=decision.counted,
         )
@@ -392,7 +380,7 @@ class InContext:
         try:
             return self._chooser.choose(situation, bandit, self._rng)
         except BanditError as error:
-            decision.bypassed.append(f"bandit:{type(error).__name__}")
+            decision.stages.bypassed.append(f"bandit:{type(error).__name__}")
             return None
 
     def _by_rule(
@@ -462,7 +450,7 @@ class InContext:
         )
 
     def _seconds(self, proof: Proof | None) -> dict[Action, float]:
-        """What each way took lately in comparisons, where enough of them tell it of the reference, too."""
+        """Return each way's seconds in comparisons lately; none unless the reference's are known, too."""
         if proof is None or REFERENCE not in proof.seconds:
             return {}
         ways = {one.action: key(one.action) for one in proof.standings}
@@ -470,30 +458,27 @@ class InContext:
         return {action: proof.seconds[way] for action, way in ways.items() if way in proof.seconds}
 
     def _allowed(self, proof: Proof | None) -> tuple[Action, ...] | None:
-        """The proven actions: none where the gate could not tell, and None where no proof is asked for."""
+        """The proven actions: none if the gate could not tell, and None if no proof is asked for."""
         if proof is not None:
             return proof.open_actions()
         return None if self._gate is None else ()
 
     def _attempts(self, taken: Action, decision: _Decision, chosen: _ChosenExamples) -> tuple[Attempt, ...]:
         """The chosen action, then the fallbacks: the reference first, then the others from large to small."""
-        best = self._attempt(taken.engine, decision, chosen) if taken.with_examples else Attempt(taken.engine)
+        best = (
+            attempt(taken.engine, decision.ask, chosen.examples)
+            if taken.with_examples
+            else Attempt(taken.engine)
+        )
         others = [name for name in reversed(self._names) if name != taken.engine]
         reference = self._names[-1]
         return (
             best,
             *(
-                Attempt(name) if name == reference else self._attempt(name, decision, chosen)
+                Attempt(name) if name == reference else attempt(name, decision.ask, chosen.examples)
                 for name in others
             ),
         )
-
-    @staticmethod
-    def _attempt(engine: str, decision: _Decision, chosen: _ChosenExamples) -> Attempt:
-        """The engine with the chosen examples, if there are any."""
-        if not chosen.examples:
-            return Attempt(engine)
-        return Attempt(engine, with_examples(decision.ask.chat.messages, chosen.examples), chosen.examples)
 
     def _to_reference(
         self,
@@ -510,7 +495,7 @@ class InContext:
             embedded_text=question.digest.text,
             vector=question.vector,
             neighbours=tuple(decision.near) if decision else (),
-            stages_s=decision.stages_s if decision else question.stages_s,
+            stages_s=decision.stages.seconds if decision else question.stages_s,
             bypassed=tuple(bypassed),
         )
 
@@ -534,5 +519,5 @@ def _settings(decision: _Decision, situation: Situation, choice: Choice) -> dict
 
 
 def _may_be_taken(action: Action, situation: Situation, reference: str) -> bool:
-    """Whether an action needs no proof, or is proven."""
+    """Tell if an action needs no proof, or is proven."""
     return situation.allowed is None or action.engine == reference or action in situation.allowed

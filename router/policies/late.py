@@ -17,13 +17,13 @@ AT_ONCE = 4
 
 
 class LateDecisions:
-    """Of one policy; on one event loop. It holds its tasks until they end."""
+    """The late decisions of one policy; on one event loop. It holds its tasks until they end."""
 
     def __init__(self) -> None:
         self._going_on: set[asyncio.Task[Plan]] = set()
 
     def go_on(self, plan: Plan, decide: Callable[[], Coroutine[Any, Any, Plan]]) -> Plan:
-        """The plan of a late decision, with what `decide` will come to; as it is where enough others go on."""
+        """The plan of a late decision, with what `decide` will come to; as it is if enough others go on."""
         if len(self._going_on) >= AT_ONCE:
             return plan
         task = asyncio.get_running_loop().create_task(decide(), name="late decision")

@@ -1,11 +1,11 @@
-"""Selects examples by similarity alone: what few-shot distillation sends, and what is sent where there are no scores."""
+"""Selects examples by similarity alone: what few-shot distillation sends, and what is sent if there are no scores."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from router.plan import Candidate
-from router.prompt import example_tokens
+from router.plan import Ask, Attempt, Candidate
+from router.prompt import example_tokens, with_examples
 from router.wording.lexical_things import about_other_things, things
 
 
@@ -22,7 +22,7 @@ def familiar(near: Sequence[Candidate], text: str, *, theta: float, same_names: 
 
 
 def counts(near: Iterable[Candidate]) -> dict[int, int]:
-    """How many past answers each of these examples stands for, by its id."""
+    """Count the past answers that each of these examples stands for, by its id."""
     return {c.example.id: 1 + c.example.merged for c in near}
 
 
@@ -40,3 +40,10 @@ def that_fit(nearest_first: Iterable[Candidate], *, most: int, room_tokens: int)
             picked.append(candidate)
             room_tokens -= tokens
     return tuple(reversed(picked))
+
+
+def attempt(engine: str, ask: Ask, chosen: tuple[Candidate, ...]) -> Attempt:
+    """Return the engine with these examples, or as it is if there are none."""
+    if not chosen:
+        return Attempt(engine)
+    return Attempt(engine, with_examples(ask.chat.messages, chosen), chosen)

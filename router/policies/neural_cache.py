@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from engines.engine import Price
 from engines.prediction import Prediction
 from router.choosing.reward import expected_reward, weights
+from router.embedding.embedder import Embedder
 from router.plan import Ask, Attempt, Plan, Policy
+from router.policies.stages import Stages
 from router.prompt import prompt_tokens
 from router.tasks.student import Student, Students, predicted
 from router.tasks.takeover import Decided, Takeover
@@ -30,14 +31,6 @@ STUDENT = "student"
 _BEST_QUALITY = 1.0
 _LABEL_TOKENS = 8
 _PREDICT_DEADLINE_S = 0.005
-
-
-class TextEmbedder(Protocol):
-    """router.embedding.embedder.Embedder."""
-
-    async def embed(self, text: str) -> Vector:
-        """Raises where there is none in time."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +45,6 @@ class Preferences:
         return ask.preference if ask.preference is not None else self.keys.get(ask.key_id or "", self.model)
 
 
-@dataclass(slots=True)
-class _Stages:
-    seconds: dict[str, float] = field(default_factory=dict)
-    bypassed: list[str] = field(default_factory=list)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Times a stage; an exception inside skips it and is noted."""
-        began = time.perf_counter()
-        try:
-            yield
-        except Exception as error:
-            self.bypassed.append(f"{name}:{type(error).__name__}")
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
-
-
 class NeuralCache:
     """Implements router.plan.Policy around another."""
 
@@ -77,7 +53,7 @@ class NeuralCache:
         inner: Policy,
         engines: Sequence[str],
         posed: Callable[[Ask], Posed | None],
-        embedder: TextEmbedder,
+        embedder: Embedder,
         students: Students,
         takeovers: Callable[[Task], Takeover],
         executor: Executor,
@@ -104,7 +80,7 @@ class NeuralCache:
         """See router.plan.Policy."""
         if ask.forced or ask.anonymous:
             return await self.inner.decide(ask)
-        stages = _Stages()
+        stages = Stages()
         posed: Posed | None = None
         with stages.stage("pose"):
             posed = self._posed(ask)
@@ -131,10 +107,10 @@ class NeuralCache:
             changes |= {"attempts": self._teacher_first(plan), "reason": reason, "choice": None, "shadow": ()}
         return _noting(plan, stages, **_of_task(plan, posed, vector), **changes)
 
-    async def _predict(self, posed: Posed, stages: _Stages) -> tuple[Prediction | None, Vector | None]:
-        """What the student makes of it, and the input's embedding, where one was wanted.
+    async def _predict(self, posed: Posed, stages: Stages) -> tuple[Prediction | None, Vector | None]:
+        """Return the student's prediction, and the input's embedding if one was wanted.
 
-        No prediction where there is no student, it is late or broken, or the input is not its to answer.
+        No prediction if there is no student, it is late or broken, or the input is not its to answer.
         """
         members: Sequence[tuple[int, Student]] = ()
         found: Prediction | None = None
@@ -172,7 +148,7 @@ class NeuralCache:
         return found
 
     async def _by_student(
-        self, ask: Ask, posed: Posed, prediction: Prediction, vector: Vector | None, stages: _Stages
+        self, ask: Ask, posed: Posed, prediction: Prediction, vector: Vector | None, stages: Stages
     ) -> Plan:
         """The student's answer; where another policy weighs rewards, only if its own is not lower."""
         stand_ins = tuple(Attempt(engine) for engine in reversed(self._engines))
@@ -197,8 +173,11 @@ class NeuralCache:
         )
 
     def _weighs_more(self, ask: Ask, plan: Plan, prediction: Prediction) -> bool:
-        """Whether the action that a bandit took is expected to be worth more than the student's answer, which costs and
-        takes nothing and is right with its confidence. Exploration is left to requests that the student does not answer."""
+        """Tell if the action that a bandit took is expected to be worth more than the student's answer.
+
+        That costs and takes nothing and is right with its confidence. Exploration is left to requests that the student does
+        not answer.
+        """
         if plan.choice is None or plan.choice.explored:
             return False
         reference = next(
@@ -221,7 +200,7 @@ def _of_task(plan: Plan, posed: Posed, vector: Vector | None) -> dict[str, Any]:
     return {"posed": posed, "vector": vector, "embedded_text": posed.input}
 
 
-def _noting(plan: Plan, stages: _Stages, **changes: Any) -> Plan:
+def _noting(plan: Plan, stages: Stages, **changes: Any) -> Plan:
     """The plan with these changes, and what the stages took and were done without: copied once."""
     seconds = dict(plan.stages_s)
     for name, took in stages.seconds.items():

@@ -1,4 +1,4 @@
-"""How small engines are asked in the background, so that something can be proven of them."""
+"""Chooses the ways in which small engines are asked in the background, so that something can be proven of them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from store.admission.cutting import cut
 from store.records import Example, Vector
 
 WithTools = Literal["off", "route", "examples"]
-"""What is done with requests that carry tools: see understudy.settings.models."""
+"""The treatment of requests that carry tools: see understudy.settings.models."""
 
 _NOTHING = Digest("")
 _LARGE_BYTES = 64 * 1024
@@ -37,15 +37,15 @@ _LARGE_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedQuestion:
-    """A request's question and its embedding. `refused` is a code for why there is no embedding; empty where there is."""
+    """A request's question and its embedding. `refused` is a code for why there is no embedding; empty if there is."""
 
     refused: str = ""
     text: str = ""
     """The request's own text, cut to what an embedding may be made of."""
     digest: Digest = _NOTHING
-    """What of it was embedded."""
+    """The part of it that was embedded."""
     scope: str = ""
-    """Where examples for it are looked for."""
+    """The scope in which examples for it are looked for."""
     without_examples: bool = False
     """It carries tools, and is routed without any."""
     vector: Vector | None = None

@@ -30,7 +30,7 @@ nobody's varying instructions take another's evidence."""
 _BESIDE = 0.1
 _BY_PROMISE = 4
 OF_REFERENCE = ("again", "right", "copies")
-"""What is seen of the reference's own answers: whether its second one is equal, what people say of it, and whether the
+"""The facts that are seen of the reference's own answers: if its second one is equal, what people say of it, and if the
 nearest past answer is equal."""
 _SIMILARITY, _AGREEMENT = "similarity", "agreement"
 _BANK, _VERSION = "bank", "version"
@@ -69,18 +69,20 @@ class _Scope:
         self.times[way] = count + 1, mean + (seconds - mean) / min(count + 1, _TIMED_LATEST)
 
     def seconds(self) -> dict[str, float]:
-        """Of the ways that were timed often enough."""
+        """Return the mean seconds of the ways that were timed often enough."""
         return {way: mean for way, (count, mean) in self.times.items() if count >= _TIMED_FROM}
 
     @property
     def shut(self) -> bool:
-        """Whether no action answers any request."""
+        """Tell if no action answers any request."""
         regions = (region for action in self.actions.values() for region in action)
         return not any(region.open or region.may_try for region in regions)
 
     def may_lose(self, region: Region, max_loss: float) -> bool:
-        """Whether all that this process's small answers may have lost stays within `max_loss` of all requests, if the action
-        of `region` answers another one."""
+        """Tell if one more answer by the action of `region` keeps all possible losses within `max_loss` of all requests.
+
+        Counted is what this process's small answers may have lost.
+        """
         lost = sum(each.lost for regions in self.actions.values() for each in regions)
         return lost + region.most_lost <= max_loss * self.asked
 
@@ -110,14 +112,14 @@ class RegionSummary:
 
 @dataclass(slots=True)
 class _Seen:
-    """How many scopes of a tenant had outcomes, also those that were let go since."""
+    """The number of a tenant's scopes that had outcomes, also those that were let go since."""
 
     scopes: int = 0
 
 
 @dataclass
 class Gate:
-    """What is proven of the small engines of one served model. Any thread may call it."""
+    """The proofs of the small engines of one served model. Any thread may call it."""
 
     small: Sequence[str]
     """Names of the engines that need proof, small to large."""
@@ -125,7 +127,7 @@ class Gate:
     rng: random.Random = field(default_factory=random.Random)
     clock: Callable[[], float] = time.monotonic
     version: float | None = None
-    """Of what is compared: which models answer, and how examples are chosen. What another version did proves nothing.
+    """The version of what is compared: which models answer, and how examples are chosen. Other versions prove nothing.
     None: the version that the latest outcome has."""
     load: Loaded = NEVER
     """Under which fewer of the wished comparisons are made."""
@@ -139,13 +141,15 @@ class Gate:
         self._scopes: dict[tuple[str, str, float | None], _Scope] = {}
         self._tenants: dict[str, _Seen] = {}
         self._unknown = self._new_scope(0)
-        """What holds of a scope without outcomes."""
+        """The state of a scope without outcomes."""
 
     def proof(
         self, tenant: str, scope: str, vector: Vector, examples: Sequence[Candidate], bank: int = 0
     ) -> Proof:
-        """What is proven of each action for a request. `examples`: those that would be sent along, if any, out of the
-        tenant's `bank` of so many."""
+        """Return what is proven of each action for a request.
+
+        `examples`: those that would be sent along, if any, out of the tenant's `bank` of so many.
+        """
         shown = near(examples)
         with self._lock:
             state = self._scopes.get((tenant, scope, self.version), self._unknown)
@@ -212,7 +216,7 @@ class Gate:
         )
 
     def _in_order(self, scope: str, actions: dict[Action, Regions]) -> dict[Action, Regions]:
-        """What a rehearsal found best first; else the cheapest."""
+        """Order actions: those that a rehearsal found best first; else the cheapest."""
         known = self.rehearsed.get(shared_scope(scope), {})
         return dict(sorted(actions.items(), key=lambda each: -known.get(each[0], 0.0)))
 
@@ -296,7 +300,7 @@ class Gate:
                     state.seen[name] = count + 1, total + values[name]
 
     def seen(self, tenant: str, scope: str) -> dict[str, tuple[int, float]]:
-        """How many answers of the reference's were looked at, and the mean, by OF_REFERENCE as far as known."""
+        """Return the number and the mean of the reference's answers that were looked at, by OF_REFERENCE as far as known."""
         with self._lock:
             state = self._scopes.get((tenant, scope, self.version), self._unknown)
             return {name: (count, total / count) for name, (count, total) in state.seen.items()}
@@ -318,7 +322,7 @@ class Gate:
             ]
 
     def _version(self, noted: Mapping[str, float]) -> float | None:
-        """That an outcome belongs to. Where none was noted it is taken for this one's."""
+        """Return the version that an outcome belongs to. If none was noted it is taken for this one's."""
         version = noted.get(_VERSION, self.version)
         if self._follows:
             self.version = version
@@ -356,7 +360,7 @@ def _weighed(action: Action, regions: Regions, vector: Vector, shown: Near, besi
 
 
 def _by_promise(weighed: Sequence[_Weighed]) -> list[_Weighed]:
-    """Of the actions that are only probed the better ones get more, by the fourth power of what their mean may be."""
+    """Give the better ones of the actions that are only probed more, by the fourth power of what their mean may be."""
     best = max((_at_most(each) for each in weighed), default=1.0)
     return [
         replace(each, share=each.share * (_at_most(each) / best) ** _BY_PROMISE)

@@ -23,16 +23,16 @@ _SIMILARITY_WEIGHT, _AGREEMENT_WEIGHT = 40.0, 40.0
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """What the examples say of how hard a request is, each 0 to 1."""
+    """The examples' evidence of how hard a request is, each 0 to 1."""
 
     similarity: float = 0.0
-    """Of the best example's question to the request."""
+    """The similarity of the best example's question to the request."""
     agreement: float = 0.0
     """Share of the examples whose answer is that of the best."""
 
 
 def near(examples: Sequence[Candidate]) -> Near:
-    """Of the examples that would be sent, in any order."""
+    """Measure the examples that would be sent, in any order."""
     if not examples:
         return Near()
     best = max(examples, key=lambda each: each.similarity)
@@ -48,11 +48,11 @@ class Outcomes:
         self._points: npt.NDArray[np.float32] | None = None
         self._qualities = np.zeros(_KEPT, np.float32)
         self._squares = np.zeros(_KEPT, np.float32)
-        """Of each point, the squared length of what is not its vector."""
+        """The squared length, by point, of what is not its vector."""
         self._count = 0
 
     def add(self, vector: Vector, near: Near, quality: float) -> None:
-        """Keep one; the oldest goes where there are too many, and all where the embedding has another length."""
+        """Keep one; the oldest goes if there are too many, and all where the embedding has another length."""
         point = _point(vector, near)
         if self._points is None or self._points.shape[1] != len(point):
             self._points, self._count = np.zeros((_KEPT, len(point)), np.float32), 0

@@ -24,11 +24,11 @@ _WHOLE_ALPHA = 0.6
 _BAND_ALPHAS = (0.04, 0.08, 0.28)
 """Shares of the bands: most for the best, which is where proof is to be had."""
 PROBE_SHARE = 0.2
-"""Where no proof is expected soon, while nothing of the allowance is spent; it falls with what is left."""
+"""If no proof is expected soon, while nothing of the allowance is spent; it falls with what is left."""
 _FULL_SHARE_WITHIN = 1000
 """Comparisons still expected up to which every request is wished to be compared."""
 CHECK_SHARE = 0.15
-"""Of what an open region decides, at first."""
+"""The share of what an open region decides that is checked, at first."""
 _BEFORE_LONG = 500
 """Comparisons still expected up to which one action is proven at a time."""
 _OVERDUE, _OVERDUE_S = 5, 2.0
@@ -51,7 +51,7 @@ _LEAST_WATCHED, _MOVED_IN_DOUBT = 0.05, 100.0
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What one comparison tells of an action: at least one of `quality` and `loss`."""
+    """The evidence of one comparison on an action: at least one of `quality` and `loss`."""
 
     quality: float | None = None
     """0 to 1: how far the answer says what the reference's does. One less it is the most that can have been lost, as an
@@ -59,7 +59,7 @@ class Compared:
     loss: float | None = None
     """-1 to 1: the quality of the reference's answer less that of the action's, where both are known."""
     said: float | None = None
-    """What a person said of the reference's answer, or of the one that was served, 0 to 1, where `loss` rests on that. Else
+    """A person's word on the reference's answer, or on the one that was served, 0 to 1, if `loss` rests on that. Else
     it rests on a judge, or on the reference's own second answer."""
 
     def values(self) -> Iterator[tuple[str, float]]:
@@ -99,7 +99,7 @@ class Region:
         self.awaited = Awaited(_OVERDUE, _OVERDUE_S)
         self._watched = 0.0
         self._watch: Detector | None = None
-        """Of agreement, where that is not what opened it: whether it stays where it was then."""
+        """Watches agreement, if that is not what opened it: it may not stay where it was then."""
         self._praised = 0
         """Words of people that were good ones, less the bad ones that counted."""
         self._served = 0
@@ -131,20 +131,22 @@ class Region:
 
     @cached_property
     def open(self) -> bool:
-        """Whether the action may answer here. Where people say otherwise, nothing else counts."""
+        """Tell if the action may answer here. If people say otherwise, nothing else counts."""
         return any(each.proven for each in self.kinds.values()) and not self.kinds[GRADED].hopeless
 
     @cached_property
     def in_doubt(self) -> bool:
-        """Whether answers lately differed from the reference's more than they did."""
+        """Tell if answers lately differed from the reference's more than they did."""
         if self._watch is not None:
             return self._watch.alarm > _MOVED_IN_DOUBT
         return self.agreement.alarm > _IN_DOUBT
 
     @cached_property
     def may_try(self) -> bool:
-        """Whether it is likely enough to be proven that the action may answer some requests before it is, within what may
-        be lost of all: see Gate."""
+        """Tell if the action may answer some requests before it is proven, as it is likely enough to be.
+
+        All that may be lost bounds it: see Gate.
+        """
         return self._likely and not self.in_doubt
 
     @cached_property
@@ -154,7 +156,7 @@ class Region:
 
     @cached_property
     def hopeless(self) -> bool:
-        """Whether the action is not good enough here, as far as is known."""
+        """Tell if the action is not good enough here, as far as is known."""
         if any(each.expected_more() is not None for each in self._two_sided()):
             return False
         if self._given_up and not self.open:
@@ -194,12 +196,7 @@ class Region:
     def _added(self, told: Compared, opening: int) -> Turned[str] | None:
         was_open = self.open
         if told.said is not None:
-            praise = told.said >= _PRAISE
-            if not praise and self._praised <= 0:
-                # Who only complains tells nothing of the requests that went well.
-                told = replace(told, loss=None)
-            else:
-                self._praised += 1 if praise else -1
+            told = self._balanced(told, praise=told.said >= _PRAISE)
         for kind, value in told.values():
             self.kinds[kind].add(value)
         self._read_anew()
@@ -215,11 +212,25 @@ class Region:
             closed = self._turned(opened=False)
             self.restart(given_up=False)
             return closed
-        hope = was_open or any(each.expected_more() is not None for each in self._two_sided())
-        if not hope and self.agreement.compared >= _GIVE_UP_AFTER and self._poor():
+        if not was_open:
+            self._maybe_give_up()
+        return None
+
+    def _balanced(self, told: Compared, *, praise: bool) -> Compared:
+        """Count a person's word; without its loss if more complaints than praise came so far."""
+        if not praise and self._praised <= 0:
+            # Who only complains tells nothing of the requests that went well.
+            return replace(told, loss=None)
+        self._praised += 1 if praise else -1
+        return told
+
+    def _maybe_give_up(self) -> None:
+        """Begin anew if nothing is to be expected any more, and a new beginning is worth its price."""
+        if any(each.expected_more() is not None for each in self._two_sided()):
+            return
+        if self.agreement.compared >= _GIVE_UP_AFTER and self._poor():
             self._given_up = self.agreement.hopeless
             self.agreement.begin_anew()
-        return None
 
     def restart(self, *, given_up: bool) -> None:
         """Forget the evidence and begin anew. `given_up`: until there is reason for hope."""
@@ -250,14 +261,14 @@ class Region:
         return fallen or any(each.changed for each in self.kinds.values())
 
     def _as_it_is(self) -> Detector | None:
-        """What notices that answers agree less with the reference's than they did, where agreement is not what proves it."""
+        """Return a detector of answers that agree less than they did, if agreement is not what proves the action."""
         if self.agreement.compared < _TRY_AFTER or self.agreement.expected_more() is not None:
             return None
         self._watched = max(_LEAST_WATCHED, min(self._threshold, self.agreement.bounds()[0]))
         return Detector()
 
     def _poor(self) -> bool:
-        """Whether a new beginning is worth its price: predictions get better, and so may what is expected of a band."""
+        """Tell if a new beginning is worth its price: predictions get better, and so may what is expected of a band."""
         evidence = self.agreement
         more = evidence.expected_more()
         return evidence.hopeless or (
@@ -279,7 +290,7 @@ class Regions:
         """`threshold`: the mean quality to exceed, 0 to 1. `alpha`: chance that any region ever opens wrongly."""
         self.whole = Region("all", threshold, alpha * _WHOLE_ALPHA)
         self.divided = False
-        """Whether bands decide in place of the whole."""
+        """True if bands decide in place of the whole."""
         self.bands = tuple(
             Region(f"from {least:g}", threshold, alpha * share)
             for least, share in zip(BANDS, _BAND_ALPHAS, strict=True)
@@ -292,7 +303,7 @@ class Regions:
 
     @property
     def promising(self) -> bool:
-        """Whether the whole is expected to be proven before long."""
+        """Tell if the whole is expected to be proven before long."""
         more = self.whole.expected_more
         return not self.divided and not self.whole.open and more is not None and more <= _BEFORE_LONG
 
@@ -350,7 +361,7 @@ class Regions:
         self.divided = self.divided and any(band.open for band in self.bands)
 
     def restart(self, *, proven: bool) -> None:
-        """Begin anew where nothing is proven yet, and with `proven` where something is: the requests to decide on are
+        """Begin anew if nothing is proven yet, and with `proven` where something is: the requests to decide on are
         others from now on."""
         for region in (self.whole, *self.bands):
             if region.evidence.compared and (proven or not region.open):

@@ -1,4 +1,4 @@
-"""What is proven of the smaller engines where a request stands."""
+"""Describes what is proven of the smaller engines for a request."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is proven of one action in the region of one request."""
+    """The proof of one action in the region of one request."""
 
     action: Action
     open: bool
-    """Whether it is proven, so that it may answer clients."""
+    """True if it is proven, so that it may answer clients."""
     lower: float
     """Anytime-valid lower bound of its mean quality against the reference, 0 to 1."""
     upper: float
@@ -30,14 +30,14 @@ class Standing:
     expected_more: int | None
     """Comparisons still expected until it opens; None: it is not expected to."""
     region: str = "all"
-    """Of the request's scope: all of it, or a band of the predicted quality."""
+    """The region of the request's scope: all of it, or a band of the predicted quality."""
     share: float = 1.0
     """Probability, 0 to 1, that this action is among those compared where the request is compared at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What is proven for one request (Plan.proof)."""
+    """The proofs for one request (Plan.proof)."""
 
     region: str
     """Short name of the region, the same in every worker."""
@@ -52,14 +52,14 @@ class Proof:
     wished: tuple[Action, ...] = ()
     """The actions to compare if this request is compared, drawn so that each region gets its own share."""
     noted: Mapping[str, float] = field(default_factory=dict)
-    """What was predicted of each action that may be compared, and from what: kept with the decision, so that an outcome
+    """The prediction for each action that may be compared, and its grounds: kept with the decision, so that an outcome
     counts for the region that the request was in before it was known."""
 
     probing: bool = False
-    """Whether `share` is of requests by which no proof is expected soon: it falls with the money left."""
+    """True if `share` is of requests by which no proof is expected soon: it falls with the money left."""
 
     shut: bool = False
-    """Whether the reference answers every request of the scope for now."""
+    """True if the reference answers every request of the scope for now."""
 
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Mean time of an answer in the scope lately, by the way's key in `noted` or gate.REFERENCE; of those known."""
@@ -74,7 +74,7 @@ class Proof:
 
     @property
     def expected_more(self) -> int | None:
-        """Comparisons until the first action is proven, at least; None where none is expected to be."""
+        """Comparisons until the first action is proven, at least; None if none is expected to be."""
         return min(
             (each.expected_more for each in self.standings if each.expected_more is not None), default=None
         )

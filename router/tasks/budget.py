@@ -1,4 +1,4 @@
-"""What may still be asked of a task's teacher today (UTC), and the share of the requests to come that this suffices for.
+"""Computes what may still be asked of a task's teacher today (UTC), and the share of coming requests that this suffices for.
 
 Counted from the log, so every worker comes to the same within a second; what this worker decided since counts at once. With
 many workers a burst may overrun the budget by what they ask within that second.
@@ -15,7 +15,7 @@ from router.tasks.task import Budget
 _DAY_S = 86_400.0
 _LOG_LATE_S = 2.0
 _LEAST_KNOWN_S = 600.0
-"""Of a first day, after which its pace is taken for the day's."""
+"""Seconds of a first day after which its pace is taken for the day's."""
 _AHEAD = 20
 """Calls by which a share may be ahead of the requests, so that the first can be asked at all."""
 _USUAL_FOR = 20

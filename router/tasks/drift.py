@@ -33,7 +33,7 @@ class Drift:
 
     @property
     def found(self) -> bool:
-        """Whether either has risen."""
+        """Tell if either has risen."""
         return self.disagreement.found or self.distance.found
 
     def seen(self, version: int, distance: float) -> None:

@@ -1,4 +1,4 @@
-"""What a student sees of an input beside its embedding: words and runs of characters, hashed into a fixed number of columns.
+"""Hashes the words and the runs of characters of an input, which a student sees beside its embedding, into fixed columns.
 
 Nothing is fitted: the same text has the same columns in every process and version, so students of different ages can be
 compared. Runs of characters are hashed by numpy at once, since a loop over them would take longer than the student itself.
@@ -30,7 +30,7 @@ TRIGRAMS = 2**18
 
 _RUNS = (3, 4, 5)
 _MOST_CHARACTERS = 2000
-"""Of a longer input both ends are read."""
+"""The characters of a longer input that are read, at both ends."""
 _WORD = re.compile(r"\w+|[^\w\s]")
 _TO_HALF, _TO_TRIGRAMS = np.uint32(32 - 14), np.uint32(32 - 18)
 _MULTIPLIER, _MIX = np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B)

@@ -1,4 +1,4 @@
-"""How a teacher writes a label: what stands before it and after it, and whether it is a JSON string. Read strictly.
+"""Reads the form of a teacher's labels: what stands before and after, and whether it is a JSON string. Read strictly.
 
 An answer that explains, refuses or says more than a label is no label. Nothing here knows where answers come from.
 """
@@ -14,27 +14,27 @@ from dataclasses import dataclass
 import orjson
 
 _MOST_CHARACTERS, _MOST_WORDS = 64, 5
-"""Of a label that was not declared: what is longer is a sentence."""
+"""The most of a label that was not declared: what is longer is a sentence."""
 _FENCE = r"(?:```(?:json)?)?"
 _JSON = re.compile(
     rf'(\s*{_FENCE}\s*\{{\s*"(?:[^"\\]|\\.)*"\s*:\s*)("(?:[^"\\]|\\.)*"|-?\d+|true|false)(\s*\}}\s*{_FENCE}\s*)'
 )
 """An object with one key whose value is a scalar; a fence of Markdown may stand around it."""
 _LEAD = re.compile(r"\s*[*_`\"'(\[]*\s*(?:[^\W\d_][\w ]{0,30}[*_]*\s*[:=][*_]*\s*)?[*_`\"'(\[]*")
-"""What may stand before a label: marks, and a name with a colon."""
+"""The text that may stand before a label: marks, and a name with a colon."""
 _REFUSAL = re.compile(
     r"(?i)\W*(?:i(?:['’]?m| am) (?:sorry|not able|unable)|i (?:can(?:not|['’]?t| not)|won['’]?t)|sorry\b|as an ai)"
 )
 
 
 def normalised(label: str) -> str:
-    """What two ways to write one label have in common: letters without case, single spaces for `_`, no marks around it."""
+    """Reduce a label to what two ways to write it share: letters without case, single spaces for `_`, no marks around it."""
     plain = unicodedata.normalize("NFKC", label).casefold().replace("_", " ")
     return " ".join(plain.split()).strip("\"'`*").rstrip(".!").strip("\"'`* ")
 
 
 def overlapping(labels: Sequence[str]) -> tuple[str, str] | None:
-    """Two labels that are the same after normalisation, or one that is empty (twice); None where all differ."""
+    """Two labels that are the same after normalisation, or one that is empty (twice); None if all differ."""
     met: dict[str, str] = {}
     for label in labels:
         plain = normalised(label)
@@ -53,7 +53,7 @@ class Form:
     before: str = ""
     after: str = ""
     quoted: bool = False
-    """Whether the label is a JSON string, with its escapes."""
+    """True if the label is a JSON string, with its escapes."""
 
     def write(self, label: str) -> str:
         """An answer with that label."""
@@ -61,7 +61,7 @@ class Form:
         return f"{self.before}{said}{self.after}"
 
     def read(self, answer: str, labels: Sequence[str] = ()) -> str | None:
-        """The label of an answer in just this form; None where it is in another, or no label."""
+        """The label of an answer in just this form; None if it is in another, or no label."""
         found = read(answer, labels)
         return found[0] if found is not None and found[1] == self else None
 
@@ -71,13 +71,13 @@ class Form:
 
     @classmethod
     def decoded(cls, text: str) -> Form:
-        """What `encoded` returned. Raises ValueError."""
+        """Read what `encoded` returned. Raises ValueError."""
         before, after, quoted = orjson.loads(text)
         return cls(str(before), str(after), bool(quoted))
 
 
 def read(answer: str, labels: Sequence[str] = ()) -> tuple[str, Form] | None:
-    """The label of a teacher's answer, as it is written there, and its form; None where the answer is no label.
+    """The label of a teacher's answer, as it is written there, and its form; None if the answer is no label.
 
     `labels`: those that were declared; without any, a short text that reads like a label is one.
     """
@@ -93,7 +93,7 @@ def read(answer: str, labels: Sequence[str] = ()) -> tuple[str, Form] | None:
 
 
 def usual(forms: Iterable[Form]) -> Form:
-    """The commonest form; of several, the first that was met. The bare label where there is none."""
+    """The commonest form; of several, the first that was met. The bare label if there is none."""
     counted = Counter(forms).most_common(1)
     return counted[0][0] if counted else Form()
 

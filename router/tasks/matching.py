@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from store.tasks.tasks import TaskRow
 
 MOST_TASKS = 100
-"""Of one tenant, beside those of the configuration: a name or a prompt that varies must not become tasks without end."""
+"""A tenant's tasks, beside those of the configuration: a name or prompt that varies must not become tasks without end."""
 _READ_CHARACTERS = 8000
-"""Of the system prompts, what a pattern is looked for in; and of a question, the longest that is an input."""
+"""The characters of the system prompts in which a pattern is looked for; and of the longest question that is an input."""
 _SYSTEM = ("system", "developer")
 
 
@@ -36,12 +36,12 @@ class DeclaredTask:
     """A task of the configuration."""
 
     task: Task
-    """Of no tenant yet."""
+    """A task of no tenant yet."""
     system: re.Pattern[str] | None = None
     schema: Mapping[str, Any] | None = None
 
     def takes(self, chat: ChatRequest, schema: bytes | None, system: str) -> bool:
-        """Whether a request with these instructions belongs to it. `schema`: that of its response format, canonical."""
+        """Tell if a request with these instructions belongs to it. `schema`: that of its response format, canonical."""
         if self.schema is None and self.system is None:
             return False
         own = None if self.schema is None else _canonical(self.schema)
@@ -50,7 +50,7 @@ class DeclaredTask:
 
 @dataclass(slots=True)
 class _Known:
-    """What is listed of the tasks of one served model, by tenant."""
+    """The listed tasks of one served model, by tenant."""
 
     by_name: dict[tuple[str, str], TaskRow] = field(default_factory=dict)
     by_scope: dict[tuple[str, str], TaskRow] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Tasks:
         self._known = known
 
     def posed(self, ask: Ask) -> Posed | None:
-        """The task and the input of a request; None where it belongs to no task. Learns what its kind have in common."""
+        """The task and the input of a request; None if it belongs to no task. Learns what its kind have in common."""
         if ask.anonymous or unsuited(ask.chat):
             return None
         asked = question(ask.chat.messages)

@@ -1,4 +1,4 @@
-"""How far a student may answer, so that at least `1 - max_loss` of a task's answers are the teacher's.
+"""Proves how far a student may answer, so that at least `1 - max_loss` of a task's answers are the teacher's.
 
 **What is tested.** `LOSSES` are nested ways to let the student answer: the most confident requests, as many as are
 expected to lose a given multiple of `max_loss` of all the task's requests, by the latest calibrated confidences. A
@@ -19,7 +19,7 @@ the sample goes on. If the loss rises, an e-detector takes the way back: down to
 where all are, to none until a later version is there. What begins anew gets less of alpha (router.guarantee.evidence.spent).
 
 **Share of checks.** It falls with the root of the number of requests, so that what checking costs and what it may win
-grow alike, to CHECK_FLOOR; it is at the floor at once where no laxer way is expected to be proven within as many
+grow alike, to CHECK_FLOOR; it is at the floor at once if no laxer way is expected to be proven within as many
 requests as came so far.
 """
 
@@ -41,7 +41,7 @@ ALPHA = 0.05
 _CHECK_ROOT = 15.0
 _CHECK_FIRST = 0.2
 LEAST_CONFIDENCE = 0.6
-"""Of an answer of the student's, whatever is proven: a new version may be much surer than the last, before that is known."""
+"""The least confidence of a student's answer, whatever is proven: a new version may be much surer than the last."""
 _RECENT = 300
 """Latest confidences from which expected losses are computed."""
 _SETTLED_EVERY = 10
@@ -53,7 +53,7 @@ _IN_DOUBT = 50.0
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is proven of a task's student."""
+    """The proof of a task's student."""
 
     threshold: float | None = None
     """Least confidence with which it answers; None: it answers nothing."""
@@ -66,13 +66,13 @@ class Standing:
     to 1."""
     upper: float = 1.0
     broken_version: int | None = None
-    """The version that was stopped, where no later one is there yet."""
+    """The version that was stopped, if no later one is there yet."""
     expected_more: int | None = None
     """Comparisons still expected until it answers; None: it is not expected to."""
 
 
 class Promise:
-    """What is proven of one task's student. Follows from the requests in their order alone."""
+    """The proofs of one task's student. They follow from the requests in their order alone."""
 
     def __init__(self, max_loss: float, rest_share: float = 1.0) -> None:
         """`max_loss`: largest share of the task's requests, 0 to 1, whose answer may differ from the teacher's.
@@ -95,7 +95,7 @@ class Promise:
     def add(
         self, confidence: float, version: int, agreed: bool | None, rest_share: float | None = None
     ) -> Turned[float] | None:
-        """Count one request that the student predicted. `confidence`: 0 where it was not its to answer. `agreed`:
+        """Count one request that the student predicted. `confidence`: 0 if it was not its to answer. `agreed`:
         whether the teacher gave the same label, for a fair comparison; None for any other request. `rest_share`: what it was
         when the request was answered."""
         if self._broken is not None:

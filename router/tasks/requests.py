@@ -12,7 +12,7 @@ from router.digest import carries_tools, in_tool_loop, only_text
 from router.tasks.form import overlapping
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""Of a task, as headers, paths and commands carry it."""
+"""The name of a task, as headers, paths and commands carry it."""
 _SYSTEM = ("system", "developer")
 _CHANGES_THE_ANSWER = ("logit_bias", "audio", "modalities", "web_search_options", "stop", "prediction")
 """Fields by which an answer is no longer a label that others would be given, too."""
@@ -24,7 +24,7 @@ class NoTask(ValueError):
 
 
 def unsuited(chat: ChatRequest) -> str:
-    """The field for which a request belongs to no task, whatever its client says; empty where none stands against it."""
+    """The field for which a request belongs to no task, whatever its client says; empty if none stands against it."""
     fields = chat.fields
     if carries_tools(chat):
         return "tools" if fields.get("tools") else "functions"
@@ -46,7 +46,7 @@ def unsuited(chat: ChatRequest) -> str:
 
 
 def schema_of(chat: ChatRequest) -> Mapping[str, Any] | None:
-    """The JSON schema that the answer must follow; None where the request sends none."""
+    """The JSON schema that the answer must follow; None if the request sends none."""
     form = chat.fields.get("response_format")
     if not isinstance(form, dict) or form.get("type") != "json_schema":
         return None
@@ -66,6 +66,25 @@ def enum_of(chat: ChatRequest) -> tuple[str, ...]:
 
 def labels_of(schema: Mapping[str, Any]) -> tuple[str, ...]:
     """The labels of a schema: of an object with one property, an enum of texts. Raises NoTask saying what it is instead."""
+    name, labels = _enum_of(schema)
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise NoTask(f"the enum {name!r} has values that are no texts: labels are texts")
+    if not 2 <= len(labels) <= _MOST_LABELS:
+        raise NoTask(f"the enum {name!r} has {len(labels)} values: 2 to {_MOST_LABELS} are right")
+    same = _same(tuple(labels))
+    if same is not None:
+        one, other = (label[:60] for label in same)
+        raise NoTask(
+            f"the enum {name!r} has {one!r} and {other!r}, the same label but for case, marks and spaces: "
+            "keep one of them"
+            if one != other or labels.count(one) > 1
+            else f"the enum {name!r} has {one!r}, with nothing but marks and spaces in it"
+        )
+    return tuple(labels)
+
+
+def _enum_of(schema: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return the name, cut to 60 characters, and the values of the only property, an enum. Raises NoTask."""
     properties = schema.get("properties")
     if schema.get("type") != "object" or not isinstance(properties, dict) or not properties:
         raise NoTask("it is no object with properties: an object with one property, an enum, is right")
@@ -79,21 +98,7 @@ def labels_of(schema: Mapping[str, Any]) -> tuple[str, ...]:
     others = [name for name in properties if name != enums[0]]
     if others:
         raise NoTask(f"its property {others[0][:60]!r} is no enum: a student writes labels and nothing else")
-    labels = properties[enums[0]]["enum"]
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise NoTask(f"the enum {enums[0][:60]!r} has values that are no texts: labels are texts")
-    if not 2 <= len(labels) <= _MOST_LABELS:
-        raise NoTask(f"the enum {enums[0][:60]!r} has {len(labels)} values: 2 to {_MOST_LABELS} are right")
-    same = _same(tuple(labels))
-    if same is not None:
-        one, other = (label[:60] for label in same)
-        raise NoTask(
-            f"the enum {enums[0][:60]!r} has {one!r} and {other!r}, the same label but for case, marks and spaces: "
-            "keep one of them"
-            if one != other or labels.count(one) > 1
-            else f"the enum {enums[0][:60]!r} has {one!r}, with nothing but marks and spaces in it"
-        )
-    return tuple(labels)
+    return enums[0][:60], properties[enums[0]]["enum"]
 
 
 _same = lru_cache(256)(overlapping)

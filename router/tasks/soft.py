@@ -1,4 +1,4 @@
-"""How sure a teacher was of its label, from the log-probabilities of its tokens, where the client asked for them.
+"""Reads how sure a teacher was of its label from the log-probabilities of its tokens, if the client asked for them.
 
 The token with which a label begins decides which label it is, as long as no two labels begin alike with it: Cache & Distil,
 appendix A, reads the top tokens in the same way.
@@ -16,7 +16,7 @@ _MARKS = " \"'`*\n\t"
 
 
 def soft_labels(choice: Mapping[str, Any], before: str, labels: Sequence[str]) -> dict[str, float] | None:
-    """Probabilities of the labels, summing to 1; None where they cannot be told.
+    """Probabilities of the labels, summing to 1; None if they cannot be told.
 
     `choice` as OpenAI gives it, with its `logprobs`; `before`: what the answer has in front of its label.
     """

@@ -1,4 +1,4 @@
-"""How much a request is in doubt, by each strategy of Cache & Distil (2023), section 3.1: the teacher gets the most
+"""Measures a request's doubt by each strategy of Cache & Distil (2023), section 3.1: the teacher gets the most
 doubtful.
 
 One pure function each. A higher value is more doubtful; from which value on the teacher is asked is `Threshold`'s matter
@@ -15,7 +15,7 @@ from engines.prediction import Prediction
 from router.tasks.task import Strategy
 
 Doubt = Callable[[Prediction, float], float]
-"""Of a prediction and a number drawn evenly from [0, 1)."""
+"""Measures the doubt of a prediction, given a number drawn evenly from [0, 1)."""
 
 _HISTORY = 1000
 _RENEWED_EVERY = 20
@@ -24,7 +24,7 @@ _FEW = 20
 
 
 def margin(prediction: Prediction, draw: float) -> float:
-    """Minus the difference of the two largest log-probabilities (Scheffer et al., 2001): 0 where they are equal."""
+    """Minus the difference of the two largest log-probabilities (Scheffer et al., 2001): 0 if they are equal."""
     logs = sorted(prediction.log_probabilities, reverse=True)
     return logs[1] - logs[0] if len(logs) > 1 else -math.inf
 
@@ -74,7 +74,7 @@ class Threshold:
         self._since = 0
 
     def exceeded(self, doubt: float, share: float) -> bool:
-        """Whether the teacher is to be asked, and note the value. `share`: of the requests, b/n, what may be asked."""
+        """Tell if the teacher is to be asked, and note the value. `share`: of the requests, b/n, what may be asked."""
         if self._fixed is not None:
             return doubt >= self._fixed
         if self._since >= _RENEWED_EVERY or len(self._history) < _FEW:

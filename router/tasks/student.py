@@ -36,7 +36,7 @@ _QUICK_S = 0.001
 _TIMED_TEXT = "which of these labels is right? " * 20
 _TIMED_RUNS = 3
 _LENGTH_SLACK = 1.5
-"""How many times longer than the longest input, or shorter than the shortest, is still like them."""
+"""The factor by which an input may be longer than the longest, or shorter than the shortest, and still be like them."""
 
 
 class StudentBroken(Exception):
@@ -45,13 +45,13 @@ class StudentBroken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a student declares about itself, as ONNX metadata."""
+    """The student's declaration of itself, as ONNX metadata."""
 
     labels: tuple[str, ...]
     """As the teacher writes them; the order of the model's output."""
     form: Form = field(default_factory=Form)
     embedding_version: str = ""
-    """Of the vectors it was trained on; empty: any."""
+    """The version of the vectors it was trained on; empty: any."""
     features_version: str = features.VERSION
     kind: str = "logistic"
     """Or "centroid", or "mlp"."""
@@ -87,7 +87,7 @@ class Declared:
 
 
 def met_bits(trigrams: Sequence[npt.NDArray[np.int32]]) -> bytes:
-    """What `Declared.met` holds, of the inputs with these runs of three characters."""
+    """Pack the runs of three characters of these inputs into what `Declared.met` holds."""
     bits = np.zeros(features.TRIGRAMS, np.bool_)
     for places in trigrams:
         bits[places] = True
@@ -108,7 +108,7 @@ class Student:
         bits = np.frombuffer(zlib.decompress(declared.met), np.uint8) if declared.met else None
         self._met = np.unpackbits(bits).view(np.bool_) if bits is not None else None
         self.quick = False
-        """Whether a prediction takes so little that it may be made on an event loop: measured when it was opened."""
+        """True if a prediction takes so little that it may be made on an event loop: measured when it was opened."""
 
     @classmethod
     def open(cls, data: bytes, *, embedding_version: str = "") -> Student:
@@ -141,7 +141,7 @@ class Student:
         self.quick = min(took_s) <= _QUICK_S
 
     def predict(self, input: str, vector: Vector, version: int, seen: Hashed | None = None) -> Prediction:
-        """What it makes of an input with the embedding `vector`, (dimensions,). Blocks for a tenth of a millisecond.
+        """Predict the label of an input with the embedding `vector`, (dimensions,). Blocks for a tenth of a millisecond.
 
         `seen`: the input's columns, where they were computed already. Raises StudentBroken.
         """
@@ -165,7 +165,7 @@ class Student:
         )
 
     def vote(self, seen: Hashed, vector: Vector, labels: Student) -> int:
-        """The place of its likeliest label among those of another student; -1 where that one does not know it."""
+        """The place of its likeliest label among those of another student; -1 if that one does not know it."""
         top = int(self._run(seen, vector)[0].argmax())
         return labels._places.get(normalised(self.labels[top]), -1)
 
@@ -188,14 +188,14 @@ class Students(Protocol):
     """The versions of every task's student."""
 
     def of(self, task: Task) -> Sequence[tuple[int, Student]]:
-        """(version, student), the one in use first, at most 4; empty where there is none. Never waits."""
+        """(version, student), the one in use first, at most 4; empty if there is none. Never waits."""
         ...
 
 
 def predicted(members: Sequence[tuple[int, Student]], input: str, vector: Vector) -> Prediction:
-    """What the first member makes of an input, with the votes of all: a committee, where there are several.
+    """Return the first member's prediction of an input, with the votes of all: a committee, if there are several.
 
-    A member that fails has no vote. Raises StudentBroken where the first one fails.
+    A member that fails has no vote. Raises StudentBroken if the first one fails.
     """
     (version, student), *others = members
     seen = hashed(input)

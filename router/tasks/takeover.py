@@ -28,7 +28,7 @@ from router.tasks.task import Task
 from store.records import ALL_TO_TEACHER, DRAWN, TaskAnswer
 
 REST_SHARE = 0.2
-"""Of the requests that the student leaves to others, how many the teacher is asked for where small engines may answer them:
+"""The share of the requests left by the student that the teacher is asked for if small engines may answer them:
 only then is it a fair sample."""
 _DRIFT_SHARE = 0.5
 _OVERDUE, _OVERDUE_S = 9, 5.0
@@ -39,12 +39,12 @@ _KNOWN_WRONG = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Who answers."""
+    """The decision who answers."""
 
     by: Literal["student", "teacher", "inner"]
     """`inner`: whoever the policy beneath chooses."""
     checked: bool = False
-    """Whether the teacher is asked for a fair comparison."""
+    """True if the teacher is asked for a fair comparison."""
 
 
 class Takeover:
@@ -75,7 +75,7 @@ class Takeover:
         self._threshold = Threshold(task.threshold)
 
     def changed(self, task: Task) -> bool:
-        """Take over settings that changed; False where what is proven does not hold under them, and another is needed."""
+        """Take over settings that changed; False if what is proven does not hold under them, and another is needed."""
         with self._lock:
             if task.max_loss != self.task.max_loss:
                 return False
@@ -88,22 +88,22 @@ class Takeover:
 
     @property
     def standing(self) -> Standing:
-        """What is proven; a frozen value."""
+        """Return what is proven; a frozen value."""
         return self._promise.standing
 
     @property
     def drifting(self) -> bool:
-        """Whether answers or inputs are no longer what they were."""
+        """Tell if answers or inputs are no longer what they were."""
         return self._drift.found
 
     @property
     def budget_share(self) -> float | None:
-        """What is left of the budget, as a share of the requests to come; None where there is no budget."""
+        """Return what is left of the budget, as a share of the requests to come; None if there is no budget."""
         with self._lock:
             return self._purse.share() if self._purse is not None else None
 
     def decide(self, prediction: Prediction | None, usd: float = 0.0) -> Decided:
-        """Who answers a request. `prediction`: None where the student cannot tell. `usd`: about what the teacher takes."""
+        """Decide who answers a request. `prediction`: None if the student cannot tell. `usd`: the teacher's price."""
         with self._lock:
             if prediction is not None:
                 self._drift.seen(prediction.version, prediction.distance)
@@ -118,8 +118,10 @@ class Takeover:
             return decided
 
     def all_to_teacher(self, proof: Proof | None) -> bool:
-        """Whether whatever the student leaves is the teacher's for now, in every scope of the task that was met. `proof`: of
-        the policy beneath, for this request."""
+        """Tell if whatever the student leaves is the teacher's for now, in every scope of the task that was met.
+
+        `proof`: of the policy beneath, for this request.
+        """
         if proof is None:
             return False
         with self._lock:
@@ -174,7 +176,7 @@ class Takeover:
             return self._promise.add(row.confidence, row.version, agreed, rest_share)
 
     def _compare(self, row: TaskAnswer) -> bool | None:
-        """Whether the teacher said what the student did; None where the student said nothing."""
+        """Tell if the teacher said what the student did; None if the student said nothing."""
         if row.student_label is None or row.confidence is None or row.version is None:
             return None
         # A refusal, or an explanation, is no label: the student's answer would have differed.
@@ -205,7 +207,7 @@ class Takeovers:
         self._all: dict[tuple[str, str], Takeover] = {}
 
     def of(self, task: Task) -> Takeover:
-        """That of a task, under its present settings; a new one knows nothing until the log is told to it."""
+        """Return the takeover of a task, under its present settings; a new one knows nothing until the log is told to it."""
         key = task.tenant, task.slot
         with self._lock:
             found = self._all.get(key)

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 Strategy = Literal["margin", "entropy", "committee", "coreset", "random", "front_loading"]
-"""How it is chosen which requests the teacher gets: router.tasks.strategies."""
+"""The way to choose which requests the teacher gets: router.tasks.strategies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What may be asked of the teacher. Exactly one is set."""
+    """The bound of what may be asked of the teacher. Exactly one is set."""
 
     calls_per_day: int | None = None
     share: float | None = None
-    """Of the requests, 0 to 1."""
+    """The share of the requests, 0 to 1."""
     usd_per_day: float | None = None
 
 
@@ -40,7 +40,7 @@ class Task:
     max_loss: float = 0.05
     """Largest share of the task's requests whose answer may differ from the teacher's."""
     paused: bool = False
-    """Whether the teacher answers everything; what it says is still learnt."""
+    """True if the teacher answers everything; what it says is still learnt."""
 
     @property
     def slot(self) -> str:
@@ -54,8 +54,8 @@ class Posed:
 
     task: Task
     input: str
-    """What the request does not share with others of the task."""
+    """The part of the request that it does not share with others of the task."""
     source: str = "configured"
-    """Where the task comes from: store.tasks.tasks.Source."""
+    """The origin of the task: store.tasks.tasks.Source."""
     scope: str = ""
     """Fingerprint of the instructions, where they tell which requests belong to the task."""

@@ -1,4 +1,4 @@
-"""What a text names: its words, numbers and names, what is written for machines, and what kind of thing it asks for.
+"""Reads what a text names: its words, numbers and names, what is written for machines, and the kind of thing it asks for.
 
 Read for every request, so whatever most texts do not have is looked for once, in the whole text, before it is looked for in
 each word. Pure functions; linear in the text.
@@ -41,7 +41,7 @@ _OPENING, _ENDS_SENTENCE = frozenset("\"'([“«"), frozenset(".!?。！？:")
 
 @dataclass(frozen=True, slots=True)
 class Things:
-    """What a text names, in the order it is said."""
+    """The things that a text names, in the order it is said."""
 
     length: int
     words: tuple[str, ...]
@@ -66,7 +66,7 @@ def words_of(text: str) -> list[str]:
 
 
 def about_other_things(a: Things, b: Things) -> bool:
-    """Whether one text names what the other does not: a name, a number, a machine's word.
+    """Tell if one text names what the other does not: a name, a number, a machine's word.
 
     Weaker than router.wording.lexical_gates.blocked: two questions may differ in what they ask of the same thing.
     Symmetric.
@@ -142,7 +142,7 @@ def _asks(text: str, words: Sequence[str]) -> frozenset[str]:
 
 
 def _machine(text: str) -> tuple[str, ...]:
-    """What is written for machines, whole: code, paths, addresses, versions, operators. Case is folded, no more."""
+    """Find what is written for machines, whole: code, paths, addresses, versions, operators. Case is folded, no more."""
     if not (_MACHINE_MARK.search(text) or _INNER_POINT.search(text) or _DIGIT_AT_LETTER.search(text)):
         return ()
     # Most pieces are plain words, which no mark can be in: the expression takes ten times as long to say so.
@@ -180,7 +180,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _opens_sentence(text: str, start: int) -> bool:
-    """Whether the word at `start` opens the text, or stands behind the end of a sentence or of a line."""
+    """Tell if the word at `start` opens the text, or stands behind the end of a sentence or of a line."""
     while start and text[start - 1] in _OPENING:
         start -= 1
     if not start:

@@ -52,7 +52,7 @@ HOW_KINDS = _mapping("""
     many=how_much much=how_much long=how_long far=how_far old=how_old often=how_often big=how_big tall=how_big
     fast=how_fast soon=when
 """)
-"""What follows "how" asks for a quantity; plain how, what and which paraphrase each other and are left alone."""
+"""The words for which "how" asks a quantity; plain how, what and which paraphrase each other and are left alone."""
 
 FUNCTION_WORDS = _words("""
     a an the of in on at by to for from and or is are was were be been am do does did can could should would

@@ -16,10 +16,11 @@ from typing import Any
 from store.answers.wrong_answers import drop_answers
 from store.database import Connection, Database
 from store.decisions.choices import rows_where
-from store.decisions.kept_costs import CostsOf, keep_costs, kept_usd
-from store.decisions.quality_rollups import forget_quality
+from store.decisions.costs import CostsOf, keep_costs, kept_usd
+from store.decisions.quality_rollups import QUALITY
 from store.decisions.reviews import Reviews
 from store.records import ChoiceRecord, OutcomeRecord
+from store.sums import log_changed
 from store.tenant_scope import ALL, TenantScope
 
 
@@ -169,11 +170,12 @@ class Outcomes:
     def forget_tenant(self, tenant: str) -> Future[int]:
         """Delete every outcome of a tenant, and the sums of their qualities; gives how many.
 
-        What they cost is kept (store.decisions.kept_costs).
+        What they cost is kept (store.decisions.costs).
         """
 
         def delete(connection: Connection) -> int:
-            forget_quality(connection, tenant)
+            log_changed(connection, "outcomes")
+            QUALITY.forget_tenant(connection, tenant)
             return _delete(connection, "tenant = ?", (tenant,))
 
         return self._db.write(delete)

@@ -6,19 +6,22 @@ need (learning.evaluation.mean_quality), so that a month is read in some hundred
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from typing import Any, NamedTuple
 
-from store.database import Connection, Database
-from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S
+from store.database import Database
+from store.sums import DAY_S, EVER_S, HOUR_S, KEPT_FOR_PAGES, MINUTE_S, Batch, LogInSums, Sums, by_span
 
 EVERYBODY = "*"
 """Stands for all tenants together: such rows stay when a tenant goes."""
-_KEPT_S = {MINUTE_S: 3 * HOUR_S, HOUR_S: 40 * DAY_S, DAY_S: 400 * DAY_S}
 _BATCH = 1_000
 _SOURCES = ("judge", "user", "label")
+QUALITY = Sums(
+    "quality_rollups",
+    ("tenant", "key_id", "model", "engine", "source", "failed_over"),
+    ("outcomes", "weight", "quality", "weight_2", "quality_2", "square_2"),
+    KEPT_FOR_PAGES,
+)
 
 
 class QualitySums(NamedTuple):
@@ -64,38 +67,20 @@ class QualityRollups:
 
     def __init__(self, db: Database, timeout_s: float = 30.0) -> None:
         self._db = db
-        self._timeout_s = timeout_s
+        self._log = LogInSums(db, "outcomes", _NEXT, _add, timeout_s)
 
     def catch_up(self, most: int = _BATCH) -> int:
         """Add at most so many outcomes that are not in the sums yet; gives how many were looked at. Blocks.
 
-        Safe in several processes: it reads inside the job that writes. Raises what writing raises.
+        Safe in several processes. Raises what writing raises.
         """
-        settled = self._db.settled("outcomes")
-        read = self._db.read()
-        (last,) = read.execute("SELECT last_id FROM quality_progress").fetchone()
-        news = read.execute(
-            "SELECT id FROM outcomes WHERE id > ? AND id <= ? ORDER BY id LIMIT 1", (last, settled)
-        ).fetchone()
-        if news is None:
-            return 0
-
-        def write(connection: Connection) -> int:
-            self._db.hold(connection, "quality_rollups")
-            (last,) = connection.execute("SELECT last_id FROM quality_progress").fetchone()
-            rows = connection.execute(_NEXT, (last, settled, most)).fetchall()
-            if rows:
-                connection.execute("UPDATE quality_progress SET last_id = ?", (rows[-1][0],))
-                connection.executemany(_ADD, _summed(rows))
-            return len(rows)
-
-        return self._db.write(write).result(self._timeout_s)
+        return self._log.catch_up(most)
 
     def sums(
         self,
         span_s: int,
         since_s: float,
-        until_s: float = 1e11,
+        until_s: float = EVER_S,
         *,
         tenant: str | None = None,
         key_id: str | None = None,
@@ -106,23 +91,12 @@ class QualityRollups:
 
         `span_s`: 60, 3600 or 86,400, kept for hours, weeks and a year. A key is found together with its tenant only.
         """
-        start = "start_s" if by_time else "0"
-        of_key = "" if key_id is None else " AND key_id = :key"
-        of_model = "" if model is None else " AND model = :model"
-        rows = self._db.read().execute(
-            f"SELECT {start}, model, engine, source, failed_over, {_SUMMED} FROM quality_rollups"  # noqa: S608
-            " WHERE tenant = :tenant AND span_s = :span AND start_s >= :since AND start_s < :until"
-            f"{of_key}{of_model} GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5",
-            {
-                "tenant": EVERYBODY if tenant is None else tenant,
-                "span": span_s,
-                "since": int(since_s),
-                "until": int(until_s),
-                "key": key_id,
-                "model": model,
-            },
+        by = ("start_s" if by_time else "0 AS start", "model", "engine", "source", "failed_over")
+        whose = EVERYBODY if tenant is None else tenant
+        rows = QUALITY.read(
+            self._db.read(), by, span_s, since_s, until_s, tenant=whose, key_id=key_id, model=model
         )
-        return [QualitySums(*row) for row in rows.fetchall()]
+        return [QualitySums(*row) for row in rows]
 
     def lately(
         self,
@@ -168,56 +142,22 @@ class QualityRollups:
             found.append(LatelySums(tenant, model, engine, source, *parts))
         return found
 
-    def trim(self, now_s: float) -> Future[int]:
-        """Drop minutes after some hours, hours after some weeks, days after a year; gives how many rows."""
 
-        def delete(connection: Connection) -> int:
-            return sum(
-                connection.execute(
-                    "DELETE FROM quality_rollups WHERE span_s = ? AND start_s < ?",
-                    (span_s, int(now_s - kept_s)),
-                ).rowcount
-                for span_s, kept_s in _KEPT_S.items()
-            )
-
-        return self._db.write(delete)
-
-
-def forget_quality(connection: Connection, tenant: str, key_id: str | None = None) -> None:
-    """Delete a tenant's sums inside the job that forgets its outcomes, or take a key's id off them."""
-    if key_id is None:
-        connection.execute("DELETE FROM quality_rollups WHERE tenant = ?", (tenant,))
+def _add(batch: Batch, row: Sequence[Any]) -> None:
+    """Add one outcome, as _NEXT reads it."""
+    _, served, tenant, at_s, key_id, model, engine, source, failed_over, quality, probability = row
+    # Without a model its choice is not there yet: it comes again, with a new id.
+    if not (served and model and source in _SOURCES):
         return
-    if not key_id:
-        return
-    columns = f"tenant, span_s, start_s, '', model, engine, source, failed_over, {', '.join(_SUMS)}"
-    where = "FROM quality_rollups WHERE tenant = ? AND key_id = ?"
-    rows = connection.execute(f"SELECT {columns} {where}", (tenant, key_id)).fetchall()
-    connection.execute(f"DELETE {where}", (tenant, key_id))
-    connection.executemany(_ADD, sorted(rows))
-
-
-def _summed(rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    """Rows for _ADD, in the order of keys: other processes may add to the same ones."""
-    found: defaultdict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0, 0.0, 0.0, 0.0, 0.0, 0.0])
-    for _, served, tenant, at_s, key_id, model, engine, source, failed_over, quality, probability in rows:
-        # Without a model its choice is not there yet: it comes again, with a new id.
-        if not (served and model and source in _SOURCES):
-            continue
-        w = 1.0 / probability
-        values = (1, w, w * quality, w * w, w * w * quality, w * w * quality * quality)
+    w = 1.0 / probability
+    values = (1, w, w * quality, w * w, w * w * quality, w * w * quality * quality)
+    for span in by_span(KEPT_FOR_PAGES, at_s):
         for whose, key in ((EVERYBODY, ""), (tenant, key_id)):
-            for span_s in _KEPT_S:
-                start_s = int(at_s) // span_s * span_s
-                sums = found[whose, span_s, start_s, key, model, engine, source, failed_over]
-                for place, value in enumerate(values):
-                    sums[place] += value
-    return [(*key, *sums) for key, sums in sorted(found.items())]
+            batch.add(QUALITY, (*span, whose, key, model, engine, source, failed_over), values)
 
 
-_SUMS = ("outcomes", "weight", "quality", "weight_2", "quality_2", "square_2")
+_SUMS = QUALITY.amounts
 _LISTED = ", ".join(_SUMS)
-_SUMMED = ", ".join(f"sum({name})" for name in _SUMS)
 # A policy that looks at no request leaves no choice: then the request says which model it was for.
 _NEXT = (
     "SELECT o.id, o.served, o.tenant, o.at_s, coalesce(r.key_id, ''),"
@@ -225,11 +165,6 @@ _NEXT = (
     " CASE WHEN coalesce(r.failed_over, '') <> '' THEN 1 ELSE 0 END, o.quality, o.probability"
     " FROM (SELECT * FROM outcomes WHERE id > ? AND id <= ? ORDER BY id LIMIT ?) AS o"
     " LEFT JOIN requests r ON r.id = o.request_id AND r.tenant = o.tenant ORDER BY o.id"
-)
-_ADD = (
-    f"INSERT INTO quality_rollups VALUES ({', '.join('?' * 14)})"  # noqa: S608 - constants
-    " ON CONFLICT (tenant, span_s, start_s, key_id, model, engine, source, failed_over) DO UPDATE SET "
-    + ", ".join(f"{name} = quality_rollups.{name} + excluded.{name}" for name in _SUMS)
 )
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from store.database import Connection, Database
-from store.decisions.quality_rollups import forget_quality
-from store.decisions.rollups import forget_sums, requests_deleted
-from store.decisions.usage import Bounds, Used, add_usage, forget_usage, forget_usage_of_user, usage_of
+from store.decisions.all_sums import sums_of_tenant_forgotten, take_off_sums
+from store.decisions.rollups import add_uncounted, requests_deleted
+from store.decisions.usage import Bounds, Used, add_usage, usage_of
 from store.inserting import Insert
 from store.plain import plain
 from store.records import TEXT_OF_KEY, RequestRecord
@@ -193,9 +193,7 @@ class RequestLog:
 
         def blank(connection: Connection) -> int:
             requests_deleted(connection)
-            forget_sums(connection, tenant, key_id)
-            forget_usage(self._db, connection, tenant, key_id)
-            forget_quality(connection, tenant, key_id)
+            take_off_sums(self._db, connection, tenant, "key_id", key_id)
             return connection.execute(
                 "UPDATE requests SET key_id = ''"  # noqa: S608 - a constant
                 f"{_ALSO_BLANKED} WHERE tenant = ? AND key_id = ? AND key_id <> ''",
@@ -208,7 +206,7 @@ class RequestLog:
         """Take an end user's digest off the rows, and delete their own sums; gives how many rows. They stay, as nobody's."""
 
         def blank(connection: Connection) -> int:
-            forget_usage_of_user(self._db, connection, tenant, end_user)
+            take_off_sums(self._db, connection, tenant, "end_user", end_user)
             return connection.execute(
                 "UPDATE requests SET end_user = ''"  # noqa: S608 - a constant
                 f"{_ALSO_BLANKED} WHERE tenant = ? AND end_user = ? AND end_user <> ''",
@@ -220,12 +218,13 @@ class RequestLog:
     def forget_tenant(self, tenant: str) -> Future[int]:
         """Delete everything logged about a tenant; gives how many requests that was.
 
-        The sums stay, as those of deleted tenants together (store.decisions.rollups.DELETED).
+        The sums stay, as those of deleted tenants together (store.sums.DELETED), with what others kept of
+        its costs: to be asked last of all that forget it.
         """
 
         def delete(connection: Connection) -> int:
-            forget_usage(self._db, connection, tenant)
-            forget_sums(connection, tenant)
+            add_uncounted(connection, tenant)
+            sums_of_tenant_forgotten(self._db, connection, tenant)
             gone = connection.execute("DELETE FROM requests WHERE tenant = ?", (tenant,)).rowcount
             requests_deleted(connection)
             return gone

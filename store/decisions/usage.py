@@ -8,19 +8,17 @@ its own.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, get_args
 
 from store.database import Connection, Database, Rows
-from store.decisions.rollups import DELETED
-from store.inserting import adding
 from store.plain import plain
 from store.records import RequestRecord
+from store.sums import DAY_S, HOUR_S, MINUTE_S, Sums
 
-_HOUR_S, _DAY_S = 3600, 86_400
-_KEPT_S = 400 * _DAY_S
+_KEPT_S = 400 * DAY_S
 _MOST_NAMES = 10_000
 _MOST_REMEMBERED = 50_000
 """Names of all tenants together. One that was forgotten counts once more."""
@@ -129,17 +127,20 @@ class UsageBooks:
         if unknown := [name for name in by if name not in DIMENSIONS]:
             raise ValueError(f"{unknown[0]!r} is none of {', '.join(DIMENSIONS)}")
         of_users = "user" in by or end_user is not None
-        span_s = _DAY_S if of_users else _HOUR_S
-        values = {
-            "since": int(since_s) // span_s * span_s,
-            "until": int(until_s) // span_s * span_s,
-            "tenant": tenant,
-            "key": key_id,
-            "user": end_user,
-        }
-        found = [_as_sum(by, row) for row in self._db.read().execute(_query(by, users=of_users), values)]
+        span_s = DAY_S if of_users else HOUR_S
+        since, until = int(since_s) // span_s * span_s, int(until_s) // span_s * span_s
+        chosen = ("line", *(_COLUMN_OF[name] for name in by))
+        rows = USAGE.read(
+            self._db.read(), chosen, span_s, since, until, tenant=tenant, key_id=key_id, end_user=end_user
+        )
         if key_id is None and end_user is None:
-            found += [_as_sum(by, row) for row in self._db.read().execute(_overheads(by), values)]
+            values = {"since": since, "until": until, "tenant": tenant}
+            rows += self._db.read().execute(_overheads(by), values).fetchall()
+        summed: dict[tuple[Any, ...], Amounts] = {}
+        for row in rows:
+            names, amounts = tuple(row[: len(chosen)]), Amounts(*row[len(chosen) :])
+            summed[names] = amounts.plus(summed[names]) if names in summed else amounts
+        found = [_as_sum(by, *one) for one in summed.items()]
         return sorted(
             found, key=lambda one: (one.line != "answer", -one.amounts.cost_usd, -one.amounts.requests)
         )
@@ -158,19 +159,18 @@ class UsageBooks:
 
         `span_s`: whole hours. The times are rounded down to whole hours.
         """
-        where, values = _wanted({"tenant": tenant, "key_id": key_id, "model": model})
-        summed = ", ".join(f"sum({name})" for name in Amounts._fields)
-        rows = self._db.read().execute(
-            f"SELECT start_s / :span * :span, {summed} FROM usage_hours WHERE line = 'answer'"  # noqa: S608
-            f" AND start_s >= :since AND start_s < :until{where} GROUP BY 1",
-            {
-                "span": span_s,
-                "since": int(since_s) // _HOUR_S * _HOUR_S,
-                "until": int(until_s),
-                **values,
-            },
+        rows = USAGE.read(
+            self._db.read(),
+            (_start(span_s),),
+            HOUR_S,
+            int(since_s) // HOUR_S * HOUR_S,
+            until_s,
+            line="answer",
+            tenant=tenant,
+            key_id=key_id,
+            model=model,
         )
-        return {start_s: Amounts(*amounts) for start_s, *amounts in rows.fetchall()}
+        return {start_s: Amounts(*amounts) for start_s, *amounts in rows}
 
     def overheads_over_time(
         self, span_s: int, since_s: float, until_s: float, *, tenant: str | None = None
@@ -179,10 +179,10 @@ class UsageBooks:
 
         `span_s`: whole hours. The times are rounded down to whole hours.
         """
-        since, until = int(since_s) // _HOUR_S * _HOUR_S, int(until_s)
-        where, values = _wanted({"tenant": tenant})
+        since, until = int(since_s) // HOUR_S * HOUR_S, int(until_s)
+        where = "" if tenant is None else " AND tenant = :tenant"
         parts = [
-            "SELECT start_s AS at_s, cost_usd AS usd FROM usage_hours WHERE line <> 'answer'"  # noqa: S608
+            f"SELECT start_s AS at_s, cost_usd AS usd FROM usage_sums WHERE span_s = {HOUR_S} AND line <> 'answer'"  # noqa: S608
             f" AND start_s >= :since AND start_s < :until{where}"
         ]
         for elsewhere in _ELSEWHERE:
@@ -194,23 +194,9 @@ class UsageBooks:
         rows = self._db.read().execute(
             f"SELECT CAST(at_s AS INTEGER) / :span * :span, sum(usd) FROM ({' UNION ALL '.join(parts)}) AS parts"  # noqa: S608
             " GROUP BY 1",
-            {"span": span_s, "since": since, "until": until, **values},
+            {"span": span_s, "since": since, "until": until, "tenant": tenant},
         )
         return {start_s: float(usd) for start_s, usd in rows.fetchall()}
-
-    def trim(self, now_s: float) -> Future[int]:
-        """Drop what is older than 400 days; gives how many rows."""
-
-        def delete(connection: Connection) -> int:
-            return sum(
-                connection.execute(
-                    f"DELETE FROM {table} WHERE start_s < ?",  # noqa: S608 - constants
-                    (int(now_s - _KEPT_S),),
-                ).rowcount
-                for table in _TABLES
-            )
-
-        return self._db.write(delete)
 
 
 class Bounds:
@@ -225,7 +211,7 @@ class Bounds:
 
     def kept(self, used: Used) -> Used:
         """The same, with `OTHERS` in the place of names that are too many in one day and tenant."""
-        day = int(used.at_s) // _DAY_S
+        day = int(used.at_s) // DAY_S
         if day > self._day:
             self._day = day
             self._seen.clear()
@@ -290,71 +276,26 @@ def add_usage(db: Database, connection: Connection, used: Used, *, only_if: Rows
     """Add to the sums, inside a job of the writer; `only_if`: where that statement changed a row."""
     at_s, amounts = int(used.at_s), used.amounts
     where = used.key_id, used.model, used.engine, used.api
-    hour = at_s // _HOUR_S * _HOUR_S
-    db.add(connection, _ADD["usage_hours"], (hour, used.line, used.tenant, *where), amounts, only_if)
+    hour = HOUR_S, at_s // HOUR_S * HOUR_S, used.line, used.tenant, "", *where
+    db.add(connection, USAGE.insert, hour, amounts, only_if)
     if used.line == "answer":
-        day = at_s // _DAY_S * _DAY_S
-        db.add(connection, _ADD["usage_users"], (day, used.tenant, used.end_user, *where), amounts, only_if)
+        day = DAY_S, at_s // DAY_S * DAY_S, used.line, used.tenant, used.end_user, *where
+        db.add(connection, USAGE.insert, day, amounts, only_if)
 
 
-def forget_usage(db: Database, connection: Connection, tenant: str, key_id: str | None = None) -> None:
-    """Have a tenant's sums be those of deleted tenants together, without keys, end users and names of models that clients
-    made up; or take a key's id off them. Inside the job that forgets the requests.
-    """
-    db.settle(connection)
-    if key_id is not None:
-        for table in _TABLES:
-            _take_off(connection, table, "key_id", tenant, key_id)
-        return
-    for table in _TABLES:
-        connection.execute(_keep(table), (tenant,))
-        connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))  # noqa: S608 - constants
-
-
-def forget_usage_of_user(db: Database, connection: Connection, tenant: str, end_user: str) -> None:
-    """Take one end user's digest off the sums, likewise."""
-    db.settle(connection)
-    _take_off(connection, "usage_users", "end_user", tenant, end_user)
-
-
-def _take_off(connection: Connection, table: str, column: str, tenant: str, name: str) -> None:
-    """Add what stands under a name to what stands under none."""
-    if not name:
-        return
-    columns = ", ".join("''" if each == column else each for each in (*_COLUMNS[table], *Amounts._fields))
-    where = f"FROM {table} WHERE tenant = ? AND {column} = ?"
-    rows = connection.execute(f"SELECT {columns} {where}", (tenant, name)).fetchall()
-    connection.execute(f"DELETE {where}", (tenant, name))
-    connection.executemany(_ADD[table].sql, sorted(rows))
-
-
-_COLUMNS = {
-    "usage_hours": ("start_s", "line", "tenant", "key_id", "model", "engine", "api"),
-    "usage_users": ("start_s", "tenant", "end_user", "key_id", "model", "engine", "api"),
-}
-_TABLES = tuple(_COLUMNS)
-
-
-def _keep(table: str) -> str:
-    """Adds a tenant's sums to those of deleted tenants. Models that have sums by themselves are served here."""
-    instead = {
-        "tenant": f"'{DELETED}'",
+USAGE = Sums(
+    "usage_sums",
+    ("line", "tenant", "end_user", "key_id", "model", "engine", "api"),
+    Amounts._fields,
+    {HOUR_S: _KEPT_S, DAY_S: _KEPT_S},
+    tenant_gone={
         "key_id": "''",
         "end_user": "''",
+        # Models that have sums by themselves are served here; other names clients made up.
         "model": f"CASE WHEN model IN (SELECT model FROM request_rollups) THEN model ELSE '{OTHERS}' END",  # noqa: S608
-    }
-    names = _COLUMNS[table]
-    sums = [f"sum({name})" for name in Amounts._fields]
-    groups = ", ".join(str(place + 1) for place in range(len(names)))
-    return (
-        f"{_ADD[table].into} SELECT {', '.join([*(instead.get(name, name) for name in names), *sums])}"  # noqa: S608
-        f" FROM {table} WHERE tenant = ? GROUP BY {groups}{_ADD[table].on_conflict}"
-    )
-
-
-_ADD = {
-    table: adding(table, ", ".join(names), ", ".join(Amounts._fields)) for table, names in _COLUMNS.items()
-}
+    },
+)
+"""By hour without end users, and clients' requests by day with them."""
 _COLUMN_OF: dict[Dimension, str] = {
     "day": "start_s / 86400",
     "tenant": "tenant",
@@ -366,33 +307,17 @@ _COLUMN_OF: dict[Dimension, str] = {
 }
 
 
-def _wanted(named: Mapping[str, str | None]) -> tuple[str, dict[str, str]]:
-    """Conditions on columns, and their values, for those that are named."""
-    values = {name: value for name, value in named.items() if value is not None}
-    return "".join(f" AND {name} = :{name}" for name in values), values
-
-
-def _query(by: Sequence[Dimension], *, users: bool) -> str:
-    """Of clients' requests and, without end users, of what was booked on other lines."""
-    table, line = ("usage_users", "'answer'") if users else ("usage_hours", "line")
-    chosen = [line, *(_COLUMN_OF[name] for name in by)]
-    summed = ", ".join(f"sum({name})" for name in Amounts._fields)
-    of_user = " AND (:user IS NULL OR end_user = :user)" if users else ""
-    return (
-        f"SELECT {', '.join(chosen)}, {summed} FROM {table}"  # noqa: S608 - constants
-        " WHERE start_s >= :since AND start_s < :until AND (:tenant IS NULL OR tenant = :tenant)"
-        f" AND (:key IS NULL OR key_id = :key){of_user}"
-        f" GROUP BY {', '.join(str(place + 1) for place in range(len(chosen)))}"
-    )
+def _start(span_s: int) -> str:
+    return f"start_s / {int(span_s)} * {int(span_s)}"
 
 
 _UNDER_WAY = "CASE WHEN state IN ('asked', 'unknown') THEN most_usd ELSE 0.0 END"
 
 
 def _kept(line: str) -> tuple[str, ...]:
-    """What was paid about rows that are deleted: see store.decisions.kept_costs."""
-    rows = f"(SELECT * FROM kept_costs WHERE line = '{line}') AS kept_{line}"  # noqa: S608 - constants
-    return (line, rows, "start_s", "cost_usd", "prompt_tokens", "completion_tokens", "requests")
+    """What was paid about rows that are deleted or never were: see store.decisions.costs."""
+    rows = f"(SELECT * FROM cost_sums WHERE span_s = {MINUTE_S} AND line = '{line}') AS kept_{line}"  # noqa: S608
+    return (line, rows, "start_s", "amount", "prompt_tokens", "completion_tokens", "requests")
 
 
 _ELSEWHERE: tuple[tuple[str, ...], ...] = (
@@ -405,7 +330,6 @@ _ELSEWHERE: tuple[tuple[str, ...], ...] = (
         "completion_tokens",
         "1",
     ),
-    ("replay", "replay_side_costs", "asked_at_s", "cost_usd", "tokens", "0", "1"),
     ("manual_queries", "operator_asks", "at_s", "cost_usd", "prompt_tokens", "completion_tokens", "1"),
     *(_kept(line) for line in ("replay", "manual_queries", "warm")),
 )
@@ -435,14 +359,14 @@ def _overheads(by: Sequence[Dimension]) -> str:
     return f"SELECT {names}, {summed} FROM ({' UNION ALL '.join(parts)}) AS parts GROUP BY {names}"  # noqa: S608
 
 
-def _as_sum(by: Sequence[Dimension], row: Sequence[Any]) -> UsageSum:
-    found: dict[str, str] = dict(zip(by, row[1:], strict=False))
+def _as_sum(by: Sequence[Dimension], names: Sequence[Any], amounts: Amounts) -> UsageSum:
+    found: dict[str, str] = dict(zip(by, names[1:], strict=True))
     if "day" in found:
         found["day"] = _day(int(found["day"]))
-    return UsageSum(row[0], Amounts(*row[1 + len(by) :]), **found)
+    return UsageSum(names[0], amounts, **found)
 
 
 def _day(number: int) -> str:
     from datetime import UTC, datetime
 
-    return datetime.fromtimestamp(number * _DAY_S, UTC).strftime("%Y-%m-%d")
+    return datetime.fromtimestamp(number * DAY_S, UTC).strftime("%Y-%m-%d")

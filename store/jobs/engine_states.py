@@ -8,9 +8,9 @@ from concurrent.futures import Future
 from dataclasses import astuple, dataclass, fields
 
 from store.database import Connection, Database
-from store.decisions.rollups import DAY_S
 from store.generation import Generation
 from store.inserting import adding, replacing
+from store.sums import DAY_S
 
 _BELIEVED_S = 15.0
 _GENERATION = "drained_engines"

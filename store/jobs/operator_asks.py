@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from dataclasses import astuple, dataclass
 
 from store.database import Connection, Database
-from store.decisions.kept_costs import CostsOf, keep_costs, kept_usd
+from store.decisions.costs import CostsOf, keep_costs, kept_usd
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class OperatorAsks:
         return row[0] + kept_usd(self._db.read(), "manual_queries", since_s, tenant)
 
     def forget_tenant(self, tenant: str) -> Future[int]:
-        """Delete what names a tenant's requests; gives how many. What they cost is kept (store.decisions.kept_costs)."""
+        """Delete what names a tenant's requests; gives how many. What they cost is kept (store.decisions.costs)."""
 
         def delete(connection: Connection) -> int:
             keep_costs(connection, _COSTS, "tenant = ?", (tenant,))

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from store.database import Connection, Database
-from store.decisions.kept_costs import CostsOf, keep_costs, kept_lines
+from store.decisions.costs import COSTS, CostsOf, keep_costs, kept_lines
 from store.jobs.replay_effects import ReplayEffects
 from store.jobs.replay_records import (
     AskState,
@@ -29,6 +29,7 @@ from store.jobs.replay_records import (
     StepKind,
     StepState,
 )
+from store.sums import MINUTE_S, by_span
 
 
 class AnotherReplayRuns(Exception):
@@ -55,7 +56,6 @@ class ReplayJobs:
         """Everything that was paid off-peak, in runs and outside them, by engine and purpose; a pair may come again."""
         return [
             *self.asks.spend(since_s=since_s, tenant=tenant),
-            *self.side_costs.spend(since_s=since_s, tenant=tenant),
             *(
                 SpendLine(
                     one.engine, one.purpose, one.requests, ReplaySpent(one.cost_usd, one.tokens, 0.0, 0.0, 0)
@@ -269,7 +269,6 @@ class ReplayJobs:
         """
 
         def trim(connection: Connection) -> int:
-            connection.execute("DELETE FROM replay_side_costs WHERE asked_at_s < ?", (before_s,))
             return connection.execute(
                 "DELETE FROM replay_runs WHERE ended_at_s < ? AND state NOT IN ('running', 'paused')",
                 (before_s,),
@@ -280,13 +279,13 @@ class ReplayJobs:
     def forget_tenant(self, tenant: str) -> Future[None]:
         """Delete a tenant's steps and what was asked for them, runs that were the tenant's alone, costs outside runs.
 
-        What all that cost is kept (store.decisions.kept_costs).
+        What all that cost is kept (store.decisions.costs).
         """
 
         def forget(connection: Connection) -> None:
             for costs in _COSTS:
                 keep_costs(connection, costs, "tenant = ?", (tenant,))
-            for table in ("replay_asks", "replay_steps", "replay_runs", "replay_side_costs"):
+            for table in ("replay_asks", "replay_steps", "replay_runs"):
                 connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))  # noqa: S608
 
         return self._db.write(forget)
@@ -487,7 +486,6 @@ _COSTS = (
         "prompt_tokens",
         "completion_tokens",
     ),
-    CostsOf("replay", "replay_side_costs", "asked_at_s", "cost_usd", "engine", "purpose", "tokens"),
 )
 _HELD = "replay"
 _ANY_GOES_ON = "SELECT 1 FROM replay_runs WHERE state IN ('running', 'paused')"
@@ -511,26 +509,6 @@ class ReplaySideCosts:
 
     def book(self, tenant: str, engine: str, purpose: str, cost_usd: float, tokens: int = 0) -> Future[None]:
         """Note one request that was paid for. `purpose` is a word for the report, such as near_miss or warm."""
-        now_s = time.time()
-
-        def insert(connection: Connection) -> None:
-            connection.execute(
-                "INSERT INTO replay_side_costs (tenant, engine, purpose, cost_usd, tokens, asked_at_s)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
-                (tenant, engine, purpose, cost_usd, tokens, now_s),
-            )
-
-        return self._db.write(insert)
-
-    def spend(self, *, since_s: float = 0.0, tenant: str | None = None) -> list[SpendLine]:
-        """US dollars and tokens by engine and purpose; of all tenants where none is named."""
-        rows = self._db.read().execute(
-            "SELECT engine, purpose, count(*), sum(cost_usd), sum(tokens) FROM replay_side_costs"
-            " WHERE asked_at_s >= :since AND (:tenant IS NULL OR tenant = :tenant)"
-            " GROUP BY engine, purpose ORDER BY engine, purpose",
-            {"since": since_s, "tenant": tenant},
-        )
-        return [
-            SpendLine(engine, purpose, asks, ReplaySpent(usd, tokens, 0.0, 0.0, 0))
-            for engine, purpose, asks, usd, tokens in rows.fetchall()
-        ]
+        (minute,) = by_span((MINUTE_S,), time.time())
+        added = {(*minute, "replay", tenant, engine, purpose): (1, tokens, 0, cost_usd)}
+        return self._db.write(lambda connection: COSTS.add(connection, added))

@@ -18,6 +18,7 @@ BY_ROWID = frozenset({"variables"})
 WORDS_TRIGGERS = re.compile(r"(example|request)_words_\w+")
 _SUMS = frozenset({"exact_size", "request_texts_size"})
 """Totals that triggers keep: in SQLite one row, in PostgreSQL several. Their sum is copied."""
+_SEEDED = frozenset({"generations", "sums_progress"})
 _LEFT_OUT = frozenset({COPYING, "leases", "blobs", "worker_loads"})
 """Who does what at the moment; and files, which the folder `artifacts` has where there is one."""
 
@@ -50,7 +51,7 @@ class Table:
     @property
     def is_seeded(self) -> bool:
         """Whether a new database has rows in it."""
-        return self.is_sum or "only_row" in self.columns or self.name == "generations"
+        return self.is_sum or "only_row" in self.columns or self.name in _SEEDED
 
     @property
     def identity(self) -> str | None:

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
 from store.database import Connection, Database
-from store.decisions.rollups import DAY_S, HOUR_S
 from store.people.allowance import CONCURRENCY, Booking, Held, Lease, Standing, Window, Worker
+from store.sums import DAY_S, HOUR_S
 
 _WANTED_S = 2.0
 _ANY = 2**62

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from store.decisions.reviews import Review
-from store.decisions.rollups import DELETED
+from store.sums import DELETED
 from tests.admin.site import site
 from tests.admin.traffic import QUESTION, UNLIKE, house
 from tests.store.rows import request_record

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from learning.bank.left_behind import left_behind
-from store.decisions.rollups import DELETED
 from store.people.allowance import NANO, Booking, Window, Worker
 from store.people.configured import ConfiguredKey
 from store.people.limits import Budget, Limits, Terms
+from store.sums import DELETED
 from tests.admin.site import Site, site
 from tests.store.rows import choice_record, new_example, outcome_record, request_record
 

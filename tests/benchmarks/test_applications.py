@@ -10,7 +10,6 @@ import pytest
 
 import benchmarks.applications.__main__ as main
 from benchmarks.applications import over_sockets
-from benchmarks.applications.row import Row
 
 
 def test_the_benchmark_prints_its_figures_beside_the_papers_and_that_engines_are_simulated(
@@ -36,9 +35,3 @@ def test_steps_over_sockets_stand_beside_plain_calls_and_the_engine_itself() -> 
     assert rows[0].what.endswith("straight at the engine") and rows[0].goal is None
     assert [row.goal for row in rows if row.goal] == [1.1, 1.1, 1.3] * 2
     assert all(row.now > 0 for row in rows)
-
-
-def test_a_row_says_whether_its_goal_is_reached() -> None:
-    assert Row("a", 1.2, 1.3).reached and not Row("a", 1.2, 1.3, least=True).reached
-    assert Row("a", 1.2).reached is None
-    assert Row("a", 1.25, 1.3, unit="ms").cells() == ("a", "1.25 ms", "at most 1.30 ms", "yes")

@@ -19,12 +19,3 @@ def test_a_request_is_counted_the_same_each_time(tmp_path: Path) -> None:
             assert on_loop[2] == on_loop[4] <= on_all[4] and way.name in json.loads(FIGURES.read_text())
             assert client.stream(20) > client.stream(5)
     assert serving.on_loop.names is not None and serving.on_loop.names["connection.py:Connection.on_body"]
-
-
-def test_a_governed_request_is_counted_under_its_key_with_what_other_threads_do(tmp_path: Path) -> None:
-    with closing(Upstream()) as upstream:
-        way = next(way for way in ways(upstream, tmp_path) if way.name == "a governed request")
-        with gateway(way.config, names=True) as serving, closing(Client(serving, upstream)) as client:
-            found = [client.chat("Warm?") for _ in range(5)]
-    assert serving.on_loop.names is not None and serving.on_loop.names["limiter.py:Limiter.reserve"] >= 5
-    assert all(on_all > on_loop for on_loop, on_all in found)

@@ -28,10 +28,6 @@ def case(count: int = 240, kinds: int = 6, seed: int = 3) -> cases.Case:
     return cases.Case("made", "labels", prompts, labels, right, groups, vectors, answers)
 
 
-def test_a_folder_without_a_file_that_fits_gives_no_case(tmp_path: Path) -> None:
-    assert list(cases.cases(tmp_path, tmp_path)) == []
-
-
 @pytest.mark.slow
 def test_a_small_run_gives_every_figure_and_a_scorer_that_learnt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

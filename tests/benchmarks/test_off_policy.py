@@ -33,11 +33,3 @@ def test_coverage_is_measured_against_the_truth_of_the_file(data: Path) -> None:
     for row in rows:
         assert all(row[method]["covers"] > 0.6 for method in ("ips", "snips", "dr"))
         assert all(0 < row[method]["width"] <= 1 for method in ("ips", "snips", "dr"))
-
-
-def test_absent_data_is_skipped_with_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["off_policy", "--data", str(tmp_path)])
-    benchmark.main()
-    assert capsys.readouterr().out.count("skipped:") == 3

@@ -63,10 +63,6 @@ def test_a_student_is_taught_and_answers_what_is_measured(tmp_path: Path) -> Non
     assert "the student answers" in ran.stdout
 
 
-def part(**ways: list[float]) -> dict[str, list[dict[str, float]]]:
-    return {way: [{"cpu_ms": one} for one in found] for way, found in ways.items()}
-
-
 def test_the_pages_hold_the_table_of_the_file() -> None:
     told = goals.page(json.loads(goals.FILE.read_text(encoding="utf-8")))
     for page in goals.PAGES:

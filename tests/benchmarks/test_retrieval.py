@@ -7,10 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-import benchmarks.retrieval.__main__ as retrieval
-
 
 def test_a_quick_run_gives_figures_that_can_be(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.retrieval", "--quick", "--json", str(tmp_path / "f.json")]
@@ -23,10 +19,3 @@ def test_a_quick_run_gives_figures_that_can_be(tmp_path: Path) -> None:
     assert 0 < one["chosen"]["cpu_ms_p50"] <= one["chosen"]["cpu_ms_p99"]
     assert one["snapshot_bytes_each"] > 2 * 384
     assert "| clustered | 1,000 |" in ran.stdout
-
-
-def test_without_recorded_files_the_real_vectors_are_skipped_with_the_reason(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert retrieval.main(["--kinds", "real", "--data", str(tmp_path)]) == []
-    assert "skipped: bank_alpaca_open.jsonl.gz is not in" in capsys.readouterr().out

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.student.__main__ import Reviews, accuracy, cost
 from learning.tasks.training import train
 from router.tasks.student import Student
 from tests.learning.tasks.customers import labelled
 
 
 def test_accuracy_is_the_share_of_the_tests_own_labels() -> None:
+    from benchmarks.student.__main__ import Reviews, accuracy, cost
+
     rows = labelled()
     student = Student.open(train(rows, seed=0, kinds=("logistic",)).data)
     some = rows[::9]

@@ -7,7 +7,6 @@ import pytest
 from benchmarks.workflows.applications import applications
 from benchmarks.workflows.baselines import SCHEMES
 from benchmarks.workflows.constants import Calibration
-from benchmarks.workflows.figures import Measured, Plan, Report
 from benchmarks.workflows.gateway_side import Way
 from benchmarks.workflows.measuring import Ours, alone, at_rate
 
@@ -23,11 +22,3 @@ def test_everybody_gives_the_same_answers(name: str) -> None:
         took = at_rate(SMALL, application, who, 0.5, seed=1, count=2)
         assert took.answers == wanted
         assert all(seconds > 0 for seconds in took.seconds)
-
-
-def test_a_report_divides_the_same_requests() -> None:
-    report = Report(Measured(Plan(SMALL, (1,), 3)))
-    application = report.applications["advanced RAG"]
-    figure = report.over(application, SCHEMES[0], Ours(), "low", "advanced RAG")
-    assert figure.found == pytest.approx(figure.figures["before_s"][0] / figure.figures["after_s"][0])
-    assert figure.by_seed == (pytest.approx(figure.found),)

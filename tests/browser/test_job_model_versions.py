@@ -35,7 +35,7 @@ CONFIG: dict[str, Any] = {
     },
     "learning": {
         "enabled": True,
-        "advanced": {"every_s": 0.3, "min_new_outcomes": 10, "train_scorer": False},
+        "advanced": {"every_s": 0.3, "min_new_outcomes": 10},
     },
 }
 

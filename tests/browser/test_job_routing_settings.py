@@ -39,7 +39,7 @@ CONFIG: dict[str, Any] = {
     "memory": {"exact": {"enabled": False}},
     "learning": {
         "enabled": True,
-        "advanced": {"every_s": 0.5, "min_new_outcomes": 10, "train_scorer": False},
+        "advanced": {"every_s": 0.5, "min_new_outcomes": 10},
     },
     "judging": None,
 }

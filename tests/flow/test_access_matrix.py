@@ -18,21 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import anthropic
-import openai
 import pytest
 import pytest_asyncio
 import typing_extensions
 from aiohttp import FormData, web
-from anthropic.types import message_create_params as messages
-from anthropic.types.beta import message_create_params as beta_messages
-from openai.types import completion_create_params as completions
-from openai.types import embedding_create_params as embeddings
-from openai.types import image_edit_params, image_generate_params
-from openai.types import moderation_create_params as moderations
-from openai.types.audio import speech_create_params, transcription_create_params
-from openai.types.chat import completion_create_params as chat
-from openai.types.responses import response_create_params as responses
 
 from store.people.limits import Limits, Terms
 from store.people.owned import Owned
@@ -78,6 +67,9 @@ what the client calls its user."""
 
 def known_endpoints() -> list[tuple[str, str]]:
     """(method, path with names in braces) of all calls in both clients."""
+    import anthropic
+    import openai
+
     found = set()
     for package in (openai, anthropic):
         for file in (Path(inspect.getfile(package)).parent / "resources").rglob("*.py"):
@@ -109,18 +101,34 @@ def id_fields(
             yield from id_fields(hint, here, seen | {body})
 
 
-BODIES: dict[str, Any] = {
-    "/chat/completions": chat.CompletionCreateParamsNonStreaming,
-    "/completions": completions.CompletionCreateParamsNonStreaming,
-    "/embeddings": embeddings.EmbeddingCreateParams,
-    "/moderations": moderations.ModerationCreateParams,
-    "/responses": responses.ResponseCreateParamsNonStreaming,
-    "/images/generations": image_generate_params.ImageGenerateParamsNonStreaming,
-    "/images/edits": image_edit_params.ImageEditParamsNonStreaming,
-    "/audio/speech": speech_create_params.SpeechCreateParams,
-    "/audio/transcriptions": transcription_create_params.TranscriptionCreateParamsNonStreaming,
-    "/messages": (messages.MessageCreateParamsNonStreaming | beta_messages.MessageCreateParamsNonStreaming),
-}
+def body_types() -> dict[str, Any]:
+    """The parameter type of each endpoint's body."""
+    from anthropic.types import message_create_params as messages
+    from anthropic.types.beta import message_create_params as beta_messages
+    from openai.types import completion_create_params as completions
+    from openai.types import embedding_create_params as embeddings
+    from openai.types import image_edit_params, image_generate_params
+    from openai.types import moderation_create_params as moderations
+    from openai.types.audio import speech_create_params, transcription_create_params
+    from openai.types.chat import completion_create_params as chat
+    from openai.types.responses import response_create_params as responses
+
+    return {
+        "/chat/completions": chat.CompletionCreateParamsNonStreaming,
+        "/completions": completions.CompletionCreateParamsNonStreaming,
+        "/embeddings": embeddings.EmbeddingCreateParams,
+        "/moderations": moderations.ModerationCreateParams,
+        "/responses": responses.ResponseCreateParamsNonStreaming,
+        "/images/generations": image_generate_params.ImageGenerateParamsNonStreaming,
+        "/images/edits": image_edit_params.ImageEditParamsNonStreaming,
+        "/audio/speech": speech_create_params.SpeechCreateParams,
+        "/audio/transcriptions": transcription_create_params.TranscriptionCreateParamsNonStreaming,
+        "/messages": (
+            messages.MessageCreateParamsNonStreaming | beta_messages.MessageCreateParamsNonStreaming
+        ),
+    }
+
+
 BY_HAND: list[tuple[str, dict[str, Any]]] = [
     ("/chat/completions", {"messages": [{"role": "assistant", "audio": {"id": FOREIGN}}]}),
     ("/chat/completions", {"audio": {"voice": {"id": FOREIGN}, "format": "mp3"}}),
@@ -277,7 +285,7 @@ async def test_every_stateless_endpoint_is_open(two: Two) -> None:
 
 def bodies() -> list[tuple[str, Any]]:
     """(path, body) for every field with an id."""
-    found = [(path, nested(names)) for path, body in BODIES.items() for names in id_fields(body)]
+    found = [(path, nested(names)) for path, body in body_types().items() for names in id_fields(body)]
     unique = {json.dumps(one, sort_keys=True): one for one in (*found, *BY_HAND)}
     return list(unique.values())
 

@@ -301,7 +301,7 @@ async def test_nobody_sees_what_anothers_request_cost(booked: Booked) -> None:
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_while_a_request_is_under_way_its_cost_is_pending(booked: Booked) -> None:
-    bills: Bills = booked.line.gateway._bills
+    bills: Bills = booked.line.gateway.built.bills
     got = await booked.post("/embeddings", {"model": "e", "input": "whose"}, Authorization="Bearer sk-mine")
     memory = booked.line.gateway.memory
     assert memory is not None

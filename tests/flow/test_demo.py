@@ -21,16 +21,15 @@ from rich.console import Console
 
 from learning.logs.report import REPORT
 from simulation.demo.admin_access import admin_access
-from simulation.demo.client import Client, route_of
+from simulation.demo.client import route_of
 from simulation.demo.gateway_process import GatewayDidNotStart, RunningGateway, running_gateway
 from simulation.demo.log_report import report_on
-from simulation.demo.results import Answers, GradedAnswer, summary
+from simulation.demo.results import GradedAnswer
 from simulation.demo.run import ask_about_documents, measure, started
 from simulation.demo.screen import Screen
 from simulation.demo.settings import DemoSettings, gateway_config, memory_folder
 from simulation.demo.sorting_questions import grade
 from simulation.sorting import OTHER, PROMPT
-from simulation.stream import Stream
 from simulation.world import World
 
 SETTINGS = DemoSettings(
@@ -75,31 +74,6 @@ async def test_the_same_seed_gives_the_same_numbers(tmp_path):
 
 
 @pytest.mark.slow
-async def test_a_small_engine_that_turns_bad_half_way_does_so(tmp_path):
-    results, shown = await measured(replace(SETTINGS, drift=True), tmp_path / "demo")
-    first, *_, last = results.quarters
-    assert "gets nearly everything wrong" in shown
-    assert last.quality_of_small < 0.5
-    assert first.quality > 0.9 and first.quality > last.quality + 0.1, "without proof nobody catches it"
-
-
-@pytest.mark.slow
-async def test_with_proof_the_demo_compares_before_the_small_engine_answers(tmp_path):
-    settings = replace(SETTINGS, requests=60, proof="on", feedback_share=0.2)
-    results, shown = await measured(settings, tmp_path / "demo")
-    assert results.failed == 0 and results.offloaded.requests == 0
-    assert "The small engine answered only where comparing its answers had proved it" in shown
-
-
-@pytest.mark.slow
-async def test_traffic_at_a_rate_loses_no_request(tmp_path):
-    settings = replace(SETTINGS, rate_per_s=100, concurrency=16, pace=0.02, baseline=20, judged=True)
-    results, _ = await measured(settings, tmp_path / "demo")
-    assert (results.failed, results.whole.requests) == (0, 150)
-    assert results.always_large.requests == 20
-
-
-@pytest.mark.slow
 async def test_a_question_about_documents_is_answered_by_a_workflow(tmp_path):
     out = io.StringIO()
     screen = Screen(Console(file=out, width=120), SETTINGS)
@@ -108,25 +82,6 @@ async def test_a_question_about_documents_is_answered_by_a_workflow(tmp_path):
     shown = out.getvalue()
     assert "Its first keeper was Ada Holm, who lived there for forty years with two goats." in shown
     assert re.search(r"the model doc-qa, which is a workflow of \d\d steps", shown) and "run_" in shown
-
-
-@pytest.mark.slow
-async def test_the_baselines_leave_no_trace_in_memory(tmp_path):
-    from openai import AsyncOpenAI
-
-    world = World()
-    asks = list(Stream(world, 20))
-    async with running_gateway(gateway_config(SETTINGS, tmp_path), tmp_path) as gateway:
-        async with AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="demo") as openai:
-            client = Client(openai, world, SETTINGS)
-            for _ in range(2):
-                for engine in ("large", "small"):
-                    answers = Answers()
-                    await client.send_to_engine(asks, engine, answers)
-                    assert {p.route for p in answers.graded} == {engine}
-            answers = Answers()
-            await client.send(asks[:1], answers)
-            assert answers.graded[0].route == "large"
 
 
 async def test_admin_pages_that_do_not_come_up_do_not_delay_the_demo(tmp_path):
@@ -289,29 +244,6 @@ def test_an_exact_hit_costs_nothing_and_the_others_their_engines_price():
     assert costs["large"] > 10 * costs["small"]
 
 
-def test_a_summary_of_nothing_is_zero_and_of_something_its_means():
-    assert summary([]).requests == 0
-    assert summary([]).quality == 0
-    two = summary([played("large", 100, 1.0), played("large", 300, 0.0)])
-    assert (two.quality, two.total_ms_mean, two.first_token_ms) == (0.5, 200, 40)
-
-
-@pytest.mark.slow
-async def test_scored_answers_are_learnt_from(tmp_path):
-    settings = DemoSettings(
-        requests=80, rate_per_s=None, pace=0, baseline=10, feedback_share=1.0, policy="in_context"
-    )
-    results, _ = await measured(settings, tmp_path / "demo")
-    assert results.failed == 0
-    log = (tmp_path / "demo" / "gateway.log").read_text()
-    assert '"event":"learning"' in log, "a learner runs beside the worker"
-    import sqlite3
-
-    with sqlite3.connect(tmp_path / "demo" / "memory" / "understudy.db") as db:
-        (outcomes,) = db.execute("SELECT count(*) FROM outcomes WHERE source = 'user'").fetchone()
-    assert outcomes == results.whole.requests - results.hits.requests
-
-
 async def test_a_demo_whose_admin_pages_cannot_be_served_says_so(tmp_path):
     out = io.StringIO()
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -319,13 +251,6 @@ async def test_a_demo_whose_admin_pages_cannot_be_served_says_so(tmp_path):
         async with started(settings, tmp_path, Screen(Console(file=out, width=200), settings)) as (_, admin):
             assert admin is None
     assert "The admin pages did not start" in out.getvalue()
-
-
-def test_the_log_is_searched_for_events_by_their_fields(tmp_path):
-    gateway = RunningGateway("http://127.0.0.1:1", tmp_path / "gateway.log")
-    gateway.log.write_text('{"event": "artifact_in_use", "kind": "bandit"}\n{"event": "listening"}\n')
-    assert gateway.logged("artifact_in_use") == gateway.logged("artifact_in_use", kind="bandit") == 1
-    assert gateway.logged("artifact_in_use", kind="student") == 0
 
 
 def test_the_demos_operator_grades_sorted_questions_by_their_label_and_nothing_unknown():

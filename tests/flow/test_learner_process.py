@@ -30,7 +30,7 @@ models: {{sim: {{engines: [small, sim], policy: in_context, advanced: {{outcomes
 memory:
   data_dir: {data}
   advanced: {{embedding_cache_dir: {models}, embedding_deadline_ms: 10000, retrieve_deadline_ms: 10000}}
-learning: {{enabled: {enabled}, advanced: {{every_s: 0.2, min_new_outcomes: 1, train_scorer: false}}}}
+learning: {{enabled: {enabled}, advanced: {{every_s: 0.2, min_new_outcomes: 1}}}}
 """
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 from prometheus_client.parser import text_string_to_metric_families
 
-from store.decisions.rollups import DAY_S
+from store.sums import DAY_S
 from tests.flow.line import Asked
 from tests.flow.test_line_examples import ALIKE, QUESTION, Stage, stage
 from tests.flow.test_line_in_context import stage as learning_stage

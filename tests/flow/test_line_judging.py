@@ -79,7 +79,7 @@ def configured(data: Path, engines: dict[str, Any], judging: dict[str, Any], **m
         | EVERYTHING
         | judging
         | {"advanced": {"samples": 1, "share_reference": 1.0} | judging.get("advanced", {})},
-        "learning": {"advanced": {"train_scorer": False, "starting_requests": 10**9}},
+        "learning": {"advanced": {"starting_requests": 10**9}},
     }
 
 

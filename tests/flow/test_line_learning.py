@@ -137,14 +137,15 @@ async def loop(
                 "data_dir": str(data),
                 "exact": {"enabled": False},
             },
-            # What is older than the last 160 outcomes is forgotten: this world changes in seconds, not in weeks.
-            "learning": {"advanced": {"train_scorer": False, "max_outcomes": 160}},
             "feedback": {"advanced": {"per_minute": 10_000}},
             "log": {"requests": False},
         }
-        async with line(config) as gate:
-            with learning(parse_config(config), lambda: False) as parts:
-                yield Loop(gate, small_one, large_one, parts.learner)
+        with pytest.MonkeyPatch.context() as patch:
+            # What is older than the last 160 outcomes is forgotten: this world changes in seconds, not in weeks.
+            patch.setattr("understudy.setup.learner.MOST_OUTCOMES", 160)
+            async with line(config) as gate:
+                with learning(parse_config(config), lambda: False) as parts:
+                    yield Loop(gate, small_one, large_one, parts.learner)
 
 
 def users(small: float) -> Scores:

@@ -528,9 +528,11 @@ async def test_values_steps_and_runs_have_their_limits(behind: Upstream, tmp_pat
         ]
 
 
-async def test_a_prompt_that_is_too_long_with_its_values_is_refused(behind: Upstream, tmp_path: Path) -> None:
-    limits = {"advanced": {"max_prompt_characters": 50}}
-    async with line(config(behind, tmp_path, workflows=limits)) as gate:
+async def test_a_prompt_that_is_too_long_with_its_values_is_refused(
+    behind: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("understudy.setup.runs.MOST_PROMPT_CHARACTERS", 50)
+    async with line(config(behind, tmp_path)) as gate:
         for more in ({}, {"output": {"name": "a"}}):
             asked = body("{{x}}" * 10, app="long", inputs={"x": "abcdefgh"}, **more)
             got = await gate.post("/chat/completions", asked, KEY)

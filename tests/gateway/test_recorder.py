@@ -24,7 +24,6 @@ from router.plan import Attempt
 from store.answers.exact_cache import Put
 from store.errors import StoreFailed
 from store.records import ExactAnswer
-from tests.answers import from_json
 from tests.finished import finished
 
 BODY = (
@@ -215,11 +214,6 @@ def test_chunks_past_the_limit_are_let_go() -> None:
     for _ in range(3):
         kept.feed(b"12345")
     assert kept.size_bytes == 15 and kept.chunks == []
-
-
-def test_the_body_used_above_is_a_whole_answer() -> None:
-    answer = from_json(BODY)
-    assert answer is not None and answer.whole
 
 
 def test_a_small_answer_can_be_repeated_the_moment_it_was_taken() -> None:

@@ -8,12 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 
-from loadtest.commands import apps, compare, options, run, serve_mock, sweep
-from loadtest.commands.types import Parsed
-from loadtest.errors import LoadError
+from loadtest.commands import options, run
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,11 +26,6 @@ def test_help_imports_nothing_heavy() -> None:
         "assert not heavy, heavy\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
-
-
-@pytest.mark.parametrize("module", [run, compare, sweep, apps, serve_mock])
-def test_every_command_explains_itself(module: Any) -> None:
-    assert isinstance(module.command, click.Command) and module.command.help
 
 
 @pytest.mark.parametrize(
@@ -83,17 +75,6 @@ def test_a_key_comes_from_the_environment_and_a_given_header_wins(monkeypatch: p
     assert options.make_target("http://x", given).headers == (("authorization", "Bearer sk-1"),)
     own = given | {"headers": (("Authorization", "Bearer mine"),)}
     assert options.make_target("http://x", own).headers == (("Authorization", "Bearer mine"),)
-
-
-def test_values_that_are_already_parsed_pass_through() -> None:
-    def fail(text: str) -> None:
-        raise ValueError(f"no {text}")
-
-    kind = Parsed("x", fail)
-    assert kind.convert(3, None, None) == 3
-    with pytest.raises(click.UsageError, match="no way"):
-        kind.convert("way", None, None)
-    assert issubclass(LoadError, Exception)
 
 
 def test_a_missing_extra_is_named_and_not_a_traceback() -> None:

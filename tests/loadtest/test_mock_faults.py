@@ -37,17 +37,7 @@ def test_faults_hold_inside_their_window_only() -> None:
     ]
 
 
-def test_a_share_hits_that_share() -> None:
-    schedule = Schedule((parse_window("0+1:reset@0.25"),), seed=1)
-    assert sum(schedule.fault_at(0.5) is not None for _ in range(4000)) == pytest.approx(1000, abs=150)
-
-
 def test_a_stall_of_all_holds_every_byte_to_its_end_and_joins_with_the_next() -> None:
     schedule = Schedule((parse_window("1+1:stall"), parse_window("2+1:stall")))
     assert [schedule.earliest_write(t) for t in (0.9, 1.0, 2.5, 3.0)] == [0.9, 3.0, 3.0, 3.0]
     assert schedule.fault_at(1.5) is None
-
-
-def test_a_stall_of_some_lasts_for_them_to_the_end_of_its_window() -> None:
-    schedule = Schedule((parse_window("1+2:stall@0.999999"),))
-    assert schedule.fault_at(1.5) == Fault("stall", 1.5)

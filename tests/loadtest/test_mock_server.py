@@ -12,8 +12,6 @@ from typing import Any
 import aiohttp
 import pytest
 
-from loadtest.mock import answers, protocol, server, service, settings
-
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 
 
@@ -166,15 +164,3 @@ def test_a_port_that_is_taken_is_named(load: Callable[..., Any], mock: Any) -> N
     port = mock.url.rpartition(":")[2]
     result = load("serve-mock", "--port", port)
     assert result.returncode == 1 and f"cannot listen on 127.0.0.1:{port}" in result.stderr
-
-
-def test_the_mock_stops_by_itself(load: Callable[..., Any]) -> None:
-    result = load("serve-mock", "--port", "0", "--max-seconds", "0.2")
-    assert result.returncode == 0 and "ready at http://127.0.0.1:" in result.stdout
-
-
-def test_the_mocks_parts_know_each_other_in_one_direction_only() -> None:
-    assert (
-        "protocol" not in vars(service) and "service" not in vars(answers) and "server" not in vars(protocol)
-    )
-    assert settings.MockSettings().capacity == 0 and callable(server.run)

@@ -9,7 +9,6 @@ import pytest
 
 from loadtest.prices import parse_price
 from loadtest.records import COLUMNS, WIDTH, Batch, Names
-from loadtest.rows import rows_of
 from loadtest.slo import parse_slo
 from loadtest.totals import Totals
 
@@ -108,8 +107,3 @@ def test_the_timeline_puts_due_and_answers_where_they_happened() -> None:
     assert tally.timeline.slices[int(0.6 / width)]["due"] == 2
     assert tally.timeline.slices[int(2.6 / width)]["ok"] == 1
     assert tally.timeline.slices[int(0.8 / width)]["failed"] == 1
-
-
-def test_rows_travel_unchanged() -> None:
-    sent = batch([{"due_s": 3.25}])
-    assert rows_of(sent.rows)[0, 0] == 3.25

@@ -32,16 +32,6 @@ def test_it_takes_the_time_that_was_modelled() -> None:
     assert abs(searched_s - 3 * 0.011) < 1e-9
 
 
-def test_its_effective_batch_is_measured() -> None:
-    async def main() -> int:
-        components = registry(max_in_flight=1)
-        await components.embed("c", ["a"] * 4000, work())
-        await components.aclose()
-        return components.effective_batch("c")
-
-    assert virtual_time.run(main) == 128
-
-
 async def test_texts_with_the_same_words_are_near_and_scored_high() -> None:
     components = registry(max_in_flight=4, batch=8)
     near, far = "The museum opens at nine.", "Bread needs flour and water."

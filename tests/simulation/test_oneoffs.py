@@ -15,12 +15,6 @@ def test_every_one_off_can_be_read_back():
     assert kinds == {"sum", "sort", "letter"}
 
 
-def test_one_offs_hardly_ever_repeat():
-    rng = random.Random(1)
-    made = [oneoffs.make(rng) for _ in range(300)]
-    assert len(set(made)) > 290
-
-
 @pytest.mark.parametrize(
     ("question", "answer", "grade"),
     [
@@ -41,7 +35,3 @@ def test_an_answer_gets_the_share_of_what_it_should_hold(question, answer, grade
     asked = oneoffs.read(question)
     assert asked is not None
     assert asked.grade(answer) == pytest.approx(grade)
-
-
-def test_other_text_is_no_one_off():
-    assert oneoffs.read("Which city is the capital of Verdania?") is None

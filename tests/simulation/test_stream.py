@@ -1,11 +1,9 @@
 import itertools
-import math
 from collections import Counter
 
 import pytest
 
 from simulation.stream import Stream, Traffic
-from simulation.topics import TOPICS
 from simulation.world import World
 
 WORLD = World()
@@ -22,16 +20,6 @@ def test_what_is_asked_can_be_told_from_the_messages_alone():
     for ask in ASKS:
         assert WORLD.read(ask.messages).facts == ask.facts, ask
         assert ask.facts or WORLD.read(ask.messages).one_off is not None
-
-
-def test_popularity_follows_zipfs_law():
-    plain = Traffic(exact_repeat=0, look_alike=0, one_off=0, small_talk=0, follow_up=0, compound=0)
-    counts = Counter(a.facts[0].id for a in Stream(WORLD, 20_000, traffic=plain))
-    top = [n for _, n in counts.most_common(60)]
-    points = [(math.log(rank), math.log(n)) for rank, n in enumerate(top, 1)]
-    mean_x, mean_y = (sum(v) / len(points) for v in zip(*points, strict=True))
-    slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
-    assert slope == pytest.approx(-plain.zipf_exponent, abs=0.15)
 
 
 def test_every_kind_of_request_has_about_its_share():
@@ -68,26 +56,6 @@ def test_a_look_alike_has_the_words_of_an_earlier_question_and_another_answer():
             )
         earlier.add(fact.entity)
     assert near > 30
-
-
-def test_new_topics_arrive_as_time_goes_by():
-    first_asked: dict[str, int] = {}
-    for ask in ASKS:
-        for fact in ask.facts:
-            first_asked.setdefault(fact.kind, ask.number)
-    for topic in TOPICS:
-        assert first_asked[topic.kind] >= topic.arrives_at * len(ASKS)
-        assert first_asked[topic.kind] < (topic.arrives_at + 0.1) * len(ASKS)
-
-
-def test_an_application_sends_the_same_system_prompt_every_time():
-    by_kind: dict[str, Counter[str]] = {}
-    for ask in ASKS:
-        if ask.kind == "new":
-            system = ask.messages[0]["content"] if ask.messages[0]["role"] == "system" else ""
-            by_kind.setdefault(ask.facts[0].kind, Counter())[system] += 1
-    assert len({max(c, key=lambda s: c[s]) for c in by_kind.values()}) == 4
-    assert all(len(c) <= 2 for c in by_kind.values())
 
 
 def test_a_follow_up_needs_the_conversation_before_it():

@@ -1,21 +1,14 @@
 import random
 
-import pytest
-
 from simulation.names import SHAPES, tokens
 from simulation.phrasing import CLOSERS, DISTRACTIONS, FRAMES, OPENERS, STORIES
 from simulation.reading import _phrases, _places
-from simulation.topics import TOPICS, _drawer
+from simulation.topics import TOPICS
 
 
 def gives_away(relation, text):
     words = tuple(tokens(text.replace("{e}", " ").replace("{other}", " ")))
     return any(_places(phrase, words, together=together) for phrase, together in _phrases(relation))
-
-
-def test_every_kind_has_a_way_to_make_names_and_some_arrive_late():
-    assert [t.kind for t in TOPICS if t.kind not in SHAPES] == []
-    assert len([t for t in TOPICS if t.arrives_at > 0]) >= 3
 
 
 def test_every_question_of_a_relations_own_gives_the_relation_away():
@@ -44,8 +37,3 @@ def test_every_relation_has_several_values_and_a_rule_depends_on_the_name_alone(
                 assert relation.rule(name) == relation.rule(name) != relation.rule(SHAPES[topic.kind](rng))
             else:
                 assert len({relation.draw(rng) for _ in range(60)}) >= 6
-
-
-def test_a_drawer_nobody_knows_is_refused_by_name():
-    with pytest.raises(ValueError, match="no drawer called 'colour wheel'"):
-        _drawer("colour wheel")

@@ -30,7 +30,7 @@ def test_feedback_moves_traffic_to_the_small_model_and_answers_stay_right(
     advanced = {"embedding_cache_dir": str(MODELS), **patient}
     memory = {"memory": {"data_dir": str(tmp_path / "learnt"), "advanced": advanced}}
     exploring = {"epsilon": 0.3, "key_share": 1.0}
-    training = {"every_s": 0.5, "min_new_outcomes": 10, "train_scorer": False}
+    training = {"every_s": 0.5, "min_new_outcomes": 10}
     guide = open_guide(
         top=memory | {"learning": {"advanced": training}},
         **LEARNT,

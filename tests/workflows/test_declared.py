@@ -355,9 +355,7 @@ def test_bounds_of_the_configuration_hold() -> None:
         "workflows.wf.steps: there are 6; write 5 at most (workflows.max_steps)",
     ]
     flat = World({}, PLAIN.is_model, PLAIN.taken, max_depth=4)
-    assert faults(DOC_QA, flat) == [
-        "workflows.wf.steps: 5 steps wait for one another; write 4 at most (workflows.max_depth)"
-    ]
+    assert faults(DOC_QA, flat) == ["workflows.wf.steps: 5 steps wait for one another; write 4 at most"]
 
 
 @pytest.mark.parametrize(

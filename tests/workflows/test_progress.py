@@ -45,50 +45,10 @@ def skipped_by(changes: Changes) -> list[str]:
     return [id for id, each in changes.variables.items() if each.state is VariableState.SKIPPED]
 
 
-def test_a_chain_runs_to_its_end() -> None:
-    progress = Progress(graph(b="a", a=""), gets={"b": Criteria.LATENCY})
-    begun = progress.begin()
-    assert begun.start == ids("a") and begun.steps == {"s-a": StepState.QUEUED} and begun.ended is None
-    assert progress.running("s-a").steps == {"s-a": StepState.RUNNING}
-    assert progress.of("a").state is VariableState.PENDING
-    first = answered(progress, "a", "one")
-    assert (first.start, ready(first)) == (ids("b"), {"a": "one"})
-    assert progress.inputs("s-b") == {"a": "one"}
-    last = answered(progress, "b", "two")
-    assert last.ended is progress.state is RunState.DONE
-    assert progress.values == {"a": "one", "b": "two"} and progress.of("b").state is VariableState.READY
-    assert progress.ended == {"s-a", "s-b"}
-
-
-def test_a_value_from_outside_starts_who_waits_for_it() -> None:
-    progress = Progress(graph(a="x", b="x y"))
-    assert not progress.begin()
-    assert progress.value("x", ["1", "2"]).start == ids("a")
-    assert not progress.value("x", "again") and progress.inputs("s-a") == {"x": "1\n2"}
-    assert progress.value("y", "").start == ids("b")
-
-
 def test_texts_of_the_request_are_inputs() -> None:
     given_text = Step("s", "a", {}, {"task": "T"}, {"x": "x"}, {"a": "a"}, (Output("a"),))
     progress = Progress(Graph([given_text]), values={"x": "X"})
     assert progress.begin().start == ["s"] and progress.inputs("s") == {"task": "T", "x": "X"}
-
-
-def test_a_failure_fails_what_depends_on_it_and_nothing_else() -> None:
-    progress = Progress(graph(a="", b="a", c="b", other="", both="other a"), gets={"c": Criteria.LATENCY})
-    progress.begin()
-    failed = progress.refused("s-a", "step_failed", "No such model.", 404)
-    assert failures(failed) == {
-        "a": Failure("step_failed", "No such model.", ("a",), 404),
-        "b": Failure("step_failed", "No such model.", ("b", "a"), 404),
-        "c": Failure("step_failed", "No such model.", ("c", "b", "a"), 404),
-        "both": Failure("step_failed", "No such model.", ("both", "a"), 404),
-    }
-    assert {each for each, state in failed.steps.items() if state is StepState.FAILED} == set(
-        ids("a b c both")
-    )
-    assert failed.ended is None and progress.steps["s-other"] is StepState.QUEUED
-    assert answered(progress, "other").ended is RunState.FAILED
 
 
 def test_a_failure_that_nobody_asked_for_does_not_fail_the_run() -> None:
@@ -124,26 +84,6 @@ def test_a_value_that_is_too_long_fails() -> None:
     assert isinstance(failed, TransformFailed) and "1002 bytes" in failed.message
 
 
-def test_cancelling_stops_what_was_asked_and_what_was_not() -> None:
-    progress = Progress(graph(a="", b="", c="a b"))
-    progress.begin()
-    progress.running("s-a")
-    cancelled = progress.cancel()
-    assert cancelled.stop == ids("a b") and cancelled.ended is RunState.CANCELLED
-    assert set(cancelled.steps.values()) == {StepState.CANCELLED}
-    assert {progress.of(name).state for name in "abc"} == {VariableState.CANCELLED}
-    assert failures(cancelled)["c"].code == "cancelled"
-    assert not answered(progress, "a") and not progress.refused("s-b", "x", "y") and not progress.cancel()
-    assert "a" not in progress.values
-
-
-def test_a_budget_that_is_used_up_fails_the_run() -> None:
-    progress = Progress(graph(a="", b="a"))
-    progress.begin()
-    over = progress.cancel("budget_exceeded", "The run has used its 1000 tokens.")
-    assert over.ended is RunState.FAILED and progress.of("b").state is VariableState.FAILED
-
-
 def test_what_depends_on_something_lost_outside_is_lost() -> None:
     progress = Progress(graph(a="x", b="a"))
     progress.begin()
@@ -165,35 +105,6 @@ def test_steps_may_come_call_by_call() -> None:
     late = progress.added()
     assert failures(late)["d"].chain == ("d", "c", "b") and late.ended is RunState.FAILED
     assert not progress.added()
-
-
-def test_a_cancelled_run_takes_no_more_steps() -> None:
-    progress = Progress(graph(a=""))
-    progress.begin()
-    progress.cancel()
-    progress.graph.add(step("b", "a"))
-    added = progress.added()
-    assert added.steps == {"s-b": StepState.CANCELLED} and not added.start and not added.stop
-
-
-def test_a_run_of_a_dead_worker_goes_on() -> None:
-    progress = Progress(
-        graph(a="", b="", c="a", d="b", e="c"),
-        values={"a": "A"},
-        failures={"c": Failure("step_failed", "x", ("c",))},
-        states={
-            "s-a": StepState.DONE,
-            "s-b": StepState.RUNNING,
-            "s-c": StepState.FAILED,
-            "s-d": StepState.WAITING,
-            "s-e": StepState.WAITING,
-        },
-    )
-    resumed = progress.begin()
-    assert resumed.start == ids("b") and progress.steps["s-d"] is StepState.WAITING
-    assert failures(resumed)["e"].chain == ("e", "c") and resumed.ended is None
-    assert answered(progress, "b").start == ids("d")
-    assert answered(progress, "d").ended is RunState.FAILED
 
 
 def test_the_strictest_get_is_kept() -> None:

@@ -30,10 +30,19 @@ class Housekeeper:
 
     def __init__(self, chores: Sequence[Chore], lease: Lease | None = None) -> None:
         """`lease`: whoever holds it does the chores that are not each process's; None: nobody else does them."""
-        self._chores = tuple(chores)
         self._lease = lease
+        self._lock = threading.Lock()
+        self._due: dict[Chore, float] = {}
         self._stopping = threading.Event()
+        self._woken = threading.Event()
+        self.add(chores)
         self._thread = threading.Thread(target=self._run, name="housekeeper", daemon=True)
+
+    def add(self, chores: Sequence[Chore]) -> None:
+        """Do these, too, each for the first time when its pause is over. Before `start` or after it, in any thread."""
+        with self._lock:
+            self._due |= {chore: time.monotonic() + chore.every_s for chore in chores}
+        self._woken.set()
 
     def start(self) -> None:
         """Start the thread."""
@@ -42,22 +51,29 @@ class Housekeeper:
     def stop(self) -> None:
         """Stop after the chore at hand, wait for the thread to end, and let another process do the chores."""
         self._stopping.set()
+        self._woken.set()
         self._thread.join()
         if self._lease is not None:
             self._lease.release()
 
     def _run(self) -> None:
-        begun = time.monotonic()
-        due = {chore: begun + chore.every_s for chore in self._chores}
-        while due:
-            chore = min(due, key=lambda c: due[c])
-            if self._stopping.wait(max(0.0, due[chore] - time.monotonic())):
-                return
-            try:
-                self._do(chore)
-            except Exception as error:
-                log.error("chore_failed", chore=chore.name, error=error)
-            due[chore] = time.monotonic() + chore.every_s
+        while not self._stopping.is_set():
+            with self._lock:
+                chore = min(self._due, key=self._due.__getitem__, default=None)
+                wait_s = None if chore is None else max(0.0, self._due[chore] - time.monotonic())
+            if self._woken.wait(wait_s):
+                # Another chore may be due before this one.
+                self._woken.clear()
+            elif chore is not None:
+                self._guarded(chore)
+
+    def _guarded(self, chore: Chore) -> None:
+        try:
+            self._do(chore)
+        except Exception as error:
+            log.error("chore_failed", chore=chore.name, error=error)
+        with self._lock:
+            self._due[chore] = time.monotonic() + chore.every_s
 
     def _do(self, chore: Chore) -> None:
         if chore.each or self._lease is None:

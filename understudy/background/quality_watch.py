@@ -19,12 +19,11 @@ from learning.guarantee.quality_alarm import (
     quality_standings,
 )
 from store.decisions.quality_rollups import QualityRollups
-from understudy.background.housekeeping import Chore, Housekeeper
+from understudy.background.housekeeping import Chore
 
 _EVERY_S = 5.0
 _TENANTS_EVERY_S = 60.0
 """The read of all tenants takes up to a second."""
-_TRIM_EVERY_S = 1800.0
 _MOST_AT_ONCE = 20
 """Batches of outcomes added up in a row: another look comes."""
 _LABELS = ("model", "engine", "by")
@@ -78,7 +77,7 @@ class QualityMetrics:
 
 
 class QualityWatch:
-    """Owns its thread between `start` and `stop`."""
+    """Reads how answers stood, as `chores` of a housekeeper."""
 
     def __init__(
         self,
@@ -98,24 +97,10 @@ class QualityWatch:
         self._models = tuple(references)
         self._metrics = metrics
         self._clock = clock
-        self._keeper = Housekeeper(
-            [
-                Chore("quality", every_s, self.look, each=True),
-                Chore("quality of tenants", tenants_every_s, self.look_at_tenants, each=True),
-                Chore("trim quality", _TRIM_EVERY_S, self._trim, each=True),
-            ]
+        self.chores = (
+            Chore("quality", every_s, self.look, each=True),
+            Chore("quality of tenants", tenants_every_s, self.look_at_tenants, each=True),
         )
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._keeper.start()
-
-    def stop(self) -> None:
-        """End the thread, and wait for it."""
-        self._keeper.stop()
-
-    def _trim(self) -> None:
-        self._quality.trim(self._clock()).result(60)
 
     def look(self) -> None:
         """Add up what is new, and set the series. Blocks."""

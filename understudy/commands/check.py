@@ -75,8 +75,10 @@ def _lines(config: Config) -> Iterator[str]:
     """What somebody set, in a line per model, key and tenant."""
     yield f"listens on {config.listen.host}:{config.listen.port}, workers: {config.listen.workers}"
     for name, model in config.models.items():
-        line = f"model {name}: {', '.join(model.engines)}; policy {model.policy}"
-        yield line if model.policy == "fixed" else f"{line}, proof {model.proof}, max_loss {model.max_loss:g}"
+        how: str = model.policy
+        if how != "fixed":
+            how = f"{how}, proof {model.proof}, max_loss {model.max_loss:g}"
+        yield f"{name}: {' -> '.join(model.engines)} ({how})"
     for name, key in config.keys.items():
         yield f"key {name}: of tenant {key.tenant}; {_terms(key)}"
     for name, tenant in config.tenants.items():

@@ -46,7 +46,7 @@ def scorer(
     scorer` reverts one that was accepted.
     """
     # Before anything that may stand on it is imported: onnxruntime first (router.embedding.onnx_session).
-    from learning.bank.answer_embedding import version_of
+    from learning.bank.background_embedding import version_of
     from learning.training.scorer.lessons import lessons_of
     from learning.training.scorer.rows import rows_from_log
     from learning.training.scorer.training import TooFewOutcomes, trained
@@ -66,8 +66,7 @@ def scorer(
         active, incumbent = _incumbent(store, whose, model)
         source = settings.examples.embedding_model
         embedded = [e.choice for e in experiences if e.choice.vector is not None]
-        answers = settings.advanced.answer_vectors
-        taught = lessons_of(store, source, lambda made_by: version_of(made_by) if answers else "")
+        taught = lessons_of(store, source, version_of)
         try:
             made = trained(
                 rows,

@@ -131,7 +131,7 @@ def _judged(
 ) -> MeanQuality | None:
     """How the judge found what was offloaded: it is shown nothing else. None where nothing was judged."""
     from learning.evaluation.mean_quality import mean_quality
-    from store.decisions.rollups import DAY_S, HOUR_S
+    from store.sums import DAY_S, HOUR_S
 
     if key_id is not None and tenant is None:
         tenant = next((key.tenant for key in store.keys.list() if key.id == key_id), None)

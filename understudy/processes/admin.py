@@ -55,8 +55,6 @@ def _chores(sources: Sources, settings: AdminSettings) -> list[Chore]:
             time.sleep(0.01)
 
     def trim() -> None:
-        sources.rollups.trim(time.time()).result(60)
-        sources.store.decisions.quality.trim(time.time()).result(60)
         sources.store.audit.trim(time.time() - settings.advanced.audit_days * 86_400).result(60)
 
     return [Chore("add_up", _ADD_UP_EVERY_S, add_up), Chore("trim", _TRIM_EVERY_S, trim)]

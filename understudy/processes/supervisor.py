@@ -6,6 +6,7 @@ has a listening socket that stays while one worker takes over from another: no c
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -216,6 +217,9 @@ class Supervisor:
         process = multiprocessing.get_context("fork").Process(
             target=_run_child, args=(run, unneeded), name=name
         )
+        # Else a child's collector would write to every page that it shares with its parent.
+        gc.collect()
+        gc.freeze()
         process.start()
         child = self._children[process] = _Child(process, time.monotonic())
         return child

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from engines.components.component import ABILITIES
 from engines.run_call import WORKFLOW
@@ -124,6 +124,7 @@ class Config(Settings):
         description="Servers by name that are asked about requests before anything answers them, or about answers.",
     )
     otel: TelemetrySettings = Field(TelemetrySettings(), description="OpenTelemetry; off by default.")
+    _retired: tuple[str, ...] = PrivateAttr(())
 
     @field_validator("engines", mode="before")
     @classmethod
@@ -139,28 +140,8 @@ class Config(Settings):
     def _names_exist(self) -> Config:
         known = ", ".join(sorted(self.engines)) or "none are configured"
         for name, model in self.models.items():
-            if is_wildcard(name) and (model.policy != "fixed" or model.tasks):
-                raise ValueError(
-                    f"models.{name} stands for several names, and what is learnt of one says nothing of another: leave its "
-                    "policy fixed and its tasks away, and list names that are to be routed by themselves"
-                )
-            for engine in (*model.engines, *((model.larger_context,) if model.larger_context else ())):
-                if engine not in self.engines:
-                    raise ValueError(
-                        f"models.{name} names the engine {engine!r}; known engines: {known}{meant(engine, self.engines)}"
-                    )
-            if model.policy == "in_context" and not any(map(self._price_of, model.engines)):
-                raise ValueError(
-                    f"models.{name}: in_context weighs cost, but no engine of it has a price; set engines.*.price, "
-                    "if only in relation to each other"
-                )
-            if (model.policy, model.proof) == ("in_context", "floor") and (
-                self.judging is None or self.judging.share_offloaded == 0 or not self.learning.enabled
-            ):
-                raise ValueError(
-                    f"models.{name}.proof is floor, but nothing shows whether max_loss holds: "
-                    "set `judging` with a share_offloaded above 0, and leave learning.enabled on"
-                )
+            self._engines_are_known(name, model, known)
+            self._policy_can_work(name, model)
         if self.judging is not None and self.judging.engine not in self.engines:
             raise ValueError(
                 f"judging.engine is {self.judging.engine!r}; known engines: {known}"
@@ -188,6 +169,42 @@ class Config(Settings):
             raise ValueError("nowhere to send requests: set `upstream.base_url`, or `engines` and `models`")
         return self
 
+    def _engines_are_known(self, name: str, model: ModelSettings, known: str) -> None:
+        if is_wildcard(name) and (model.policy != "fixed" or model.tasks):
+            raise ValueError(
+                f"models.{name} stands for several names, and what is learnt of one says nothing of another: leave its "
+                "policy fixed and its tasks away, and list names that are to be routed by themselves"
+            )
+        for engine in (*model.engines, *((model.larger_context,) if model.larger_context else ())):
+            if engine not in self.engines:
+                raise ValueError(
+                    f"models.{name} names the engine {engine!r}; known engines: {known}{meant(engine, self.engines)}"
+                )
+
+    def _policy_can_work(self, name: str, model: ModelSettings) -> None:
+        if model.policy == "in_context" and not any(map(self._price_of, model.engines)):
+            raise ValueError(
+                f"models.{name}: in_context weighs cost, but no engine of it has a price; set engines.*.price, "
+                "if only in relation to each other"
+            )
+        if (model.policy, model.proof) == ("in_context", "floor") and (
+            self.judging is None or self.judging.share_offloaded == 0 or not self.learning.enabled
+        ):
+            raise ValueError(
+                f"models.{name}.proof is floor, but nothing shows whether max_loss holds: "
+                "set `judging` with a share_offloaded above 0, and leave learning.enabled on"
+            )
+
+    def taken_along(self, retired: tuple[str, ...]) -> Config:
+        """This configuration, which tells of the retired settings that its file has: a sentence for each."""
+        self._retired = retired
+        return self
+
+    @property
+    def retired(self) -> tuple[str, ...]:
+        """A sentence for each retired setting that the file has."""
+        return self._retired
+
     def references(self) -> dict[str, str]:
         """The reference engine of every model that another engine may answer, too."""
         return {name: model.engines[-1] for name, model in self.models.items() if len(model.engines) > 1}
@@ -207,9 +224,7 @@ class Config(Settings):
             is_model=lambda name: name in served or (anywhere and name not in names),
             taken=lambda name: name in served,
             max_steps=settings.max_steps,
-            max_depth=settings.max_depth,
             max_items=settings.max_items,
-            passes=frozenset(settings.passes),
         )
 
     def _workflows_can_work(self) -> None:
@@ -256,6 +271,9 @@ class Config(Settings):
                 raise ValueError(
                     f"keys.{first} and keys.{name} have the same secret: nobody could tell who asks"
                 )
+        self._asks_not_itself()
+
+    def _asks_not_itself(self) -> None:
         for setting, url in self._urls():
             parts = urlsplit(url)
             here = parts.hostname == self.listen.host or is_loopback(parts.hostname or "")

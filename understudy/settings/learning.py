@@ -12,14 +12,12 @@ class LearningAdvanced(Settings):
 
     every_s: float = Field(10, gt=0, description="Interval at which new outcomes are looked for.")
     min_new_outcomes: int = Field(20, ge=1, description="New outcomes needed for another round of training.")
-    max_outcomes: int = Field(20_000, ge=100, description="Latest outcomes trained on, per tenant and model.")
     starting_requests: int = Field(
         200,
         ge=0,
         description="What comparing answers in the background may cost before anything is saved: the price of so many of a "
         "tenant's requests.",
     )
-    train_scorer: bool = Field(True, description="Whether to train the scorer of examples, too.")
 
 
 class LearningSettings(Settings):

@@ -120,10 +120,6 @@ class MemoryAdvanced(Settings):
         description="Longest wait of a request for its neighbours; after it the request goes on without. null: by what "
         "finding them takes on this machine, 100 to 500.",
     )
-    answer_vectors: bool = Field(
-        True,
-        description="Whether to embed answers, too, in the background, where a model's policy is in_context.",
-    )
     max_stored_mib: float = Field(
         4096, gt=0, description="Most a tenant's examples may take, in MiB; least useful per byte first."
     )

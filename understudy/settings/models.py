@@ -83,9 +83,6 @@ class ModelAdvanced(Settings):
     opted_out_keys: tuple[str, ...] = Field(
         (), description="Ids of keys whose requests are never used to explore."
     )
-    floor_confidence: float = Field(
-        0.95, gt=0.5, lt=1, description="Confidence of the bound behind max_loss, at all times together."
-    )
 
     @field_validator("with_tools", mode="before")
     @classmethod

@@ -43,11 +43,6 @@ class KvPlanSettings(Settings):
 class ReplayAdvanced(Settings):
     """Less common settings of replay."""
 
-    max_in_flight: int | None = Field(
-        None,
-        ge=0,
-        description="Requests in flight that always pause replay; null leaves it to what is learnt.",
-    )
     calm_s: float = Field(
         10, ge=0, description="How long it must have been quiet before replay goes on after a pause."
     )

@@ -22,9 +22,6 @@ class WorkflowsAdvanced(Settings):
         gt=0,
         description="How often a worker looks for what others did, while somebody waits for it.",
     )
-    max_prompt_characters: int = Field(
-        8_000_000, ge=1, description="Longest prompt of a step, with its variables in place."
-    )
 
 
 class ApplicationsSettings(Settings):
@@ -45,7 +42,6 @@ class WorkflowsSettings(Settings):
     )
     max_steps: int = Field(2000, ge=1, description="Most steps of one run, and of a workflow.")
     max_items: int = Field(1000, ge=1, description="Most items of a list in a workflow.")
-    max_depth: int = Field(100, ge=1, description="Most steps of a workflow that wait for one another.")
     max_documents_mib: float = Field(
         16, gt=0, description="Largest inputs of one call of a workflow, all together, in MiB."
     )
@@ -61,10 +57,6 @@ class WorkflowsSettings(Settings):
         gt=0,
         description="How long a run may wait for variables of others while none of its steps is under way, in seconds; "
         "then it fails (`wait_too_long`).",
-    )
-    passes: tuple[Literal["prune", "stages", "decoding"], ...] = Field(
-        ("prune", "stages", "decoding"),
-        description="What is done to workflows to make them faster, where they do not say; their values are the same.",
     )
     definitions: dict[str, dict[str, Any]] = Field(
         {},

@@ -1,68 +1,41 @@
-"""From the settings to what decides who may reach what."""
+"""From the settings to what tells who asks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from functools import partial
 
-from engines.engine import Engine
-from gateway.admission import Admission, Owners
+from gateway.keys import Authenticator, CredentialTenants, KeyAuthentication, NoAuthentication
 from learning.bank.contributor import EndUsers, UserSources
-from router.model_names import ByModelName
-from understudy.settings.config import Config
-from understudy.setup.engines import UPSTREAM, Tenants, own_keys
-from workflows.names import OWN
-
-if TYPE_CHECKING:
-    from gateway.limits.limiter import Limiter
-    from understudy.memory import Memory
+from store.people.secret import tenant_id
+from understudy.built import Built
+from understudy.cannot_start import CannotStart
+from understudy.setup.engines import Tenants, tells_tenants_apart
+from understudy.setup.exposure import exposure
 
 
-def admission(
-    config: Config,
-    memory: Memory | None,
-    engines: Mapping[str, Engine],
-    tenants: Tenants,
-    limiter: Limiter | None,
-    *,
-    owners: Owners | None,
-    max_json_bytes: int,
-) -> Admission:
-    """What stands before every handler, and before every step of a run."""
-    return Admission(
-        end_users(config, memory),
-        owners,
-        limiter,
-        in_force=memory.store.keys.in_force if memory is not None else lambda key_id: None,
-        users_required=config.users.required,
-        own_accounts=own_keys(config, tenants),
-        priced=_priced(config, engines),
-        max_json_bytes=max_json_bytes,
-        max_wait_s=config.workflows.max_wait_s,
+def add_to(built: Built) -> None:
+    """Raises CannotStart where strangers could use the operator's keys."""
+    config, memory = built.config, built.memory
+    has_keys = memory is not None and (bool(config.keys) or memory.store.keys.any_configured())
+    if (why := exposure(config, has_keys=has_keys)) is not None:
+        raise CannotStart(why)
+    if memory is None:
+        built.tenants = Tenants(built.secret)
+    else:
+        built.tenants = Tenants(built.secret, memory.store.keys.tenant_named)
+    built.keys = _authenticator(built)
+    if memory is not None and config.memory is not None:
+        sources = UserSources(config.users.sources)
+        built.end_users = EndUsers(memory.store.secret, config.memory.partition == "user", sources)
+
+
+def _authenticator(built: Built) -> Authenticator:
+    config, memory = built.config, built.memory
+    if memory is None and not tells_tenants_apart(config):
+        return NoAuthentication()
+    keyless = CredentialTenants(
+        partial(tenant_id, built.secret),
+        headers=config.listen.tenant_headers,
+        anonymous=config.memory is not None and config.memory.anonymous,
     )
-
-
-def end_users(config: Config, memory: Memory | None) -> EndUsers | None:
-    """Who tells end users apart; None where nothing is remembered."""
-    if memory is None or config.memory is None:
-        return None
-    sources = UserSources(config.users.sources)
-    return EndUsers(memory.store.secret, config.memory.partition == "user", sources)
-
-
-def _priced(config: Config, engines: Mapping[str, Engine]) -> Callable[[str, str], bool]:
-    served, workflows = ByModelName(config.models), frozenset(config.workflows.definitions)
-
-    def priced(model: str, path: str) -> bool:
-        if model in workflows or model.startswith(OWN):
-            # Each of its steps is looked at when it is asked.
-            return True
-        settings = served.get(model)
-        if settings is None:
-            upstream = engines.get(UPSTREAM)
-            # Without one nobody is asked, which its handler says.
-            return upstream is None or upstream.info.price_of(model, path).known
-        larger = (settings.larger_context,) if settings.larger_context else ()
-        return all(engines[name].info.price.known for name in (*settings.engines, *larger))
-
-    return priced
+    return keyless if memory is None else KeyAuthentication(memory.store.keys, keyless)

@@ -171,7 +171,6 @@ def _model(config: Config, name: str) -> ServedFacts:
         settings.engines,
         settings.policy,
         settings.max_loss if settings.proof == "floor" else None,
-        settings.advanced.floor_confidence,
         promised(config, settings),
         _exploring(settings),
     )

@@ -27,6 +27,7 @@ from engines.timeouts import Timeouts
 from engines.vllm_dialect import Dialect, Priorities
 from engines.vllm_server import VLLMServer
 from router.model_names import ByModelName
+from understudy.cannot_start import CannotStart
 from understudy.settings.client_key import own_key, same_origin, takes_client_key
 from understudy.settings.config import AnyEngine, Config
 from understudy.settings.engines import (
@@ -125,7 +126,7 @@ def price_of(settings: PriceSettings) -> Price:
     )
 
 
-class EngineMissing(Exception):
+class EngineMissing(CannotStart):
     """What an engine stands on is not installed. The text says what to do about it."""
 
 

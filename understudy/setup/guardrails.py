@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from gateway.guardrails.guardrail import Guarding, GuardrailMetrics
 from gateway.guardrails.stage import Guardrails
-from understudy.settings.config import Config
+from understudy.built import Built
 from understudy.settings.guardrails import GuardrailSettings
 
 
-def guardrails(config: Config, metrics: GuardrailMetrics, *, max_json_bytes: int) -> Guardrails | None:
-    """What asks the configured ones; None where there are none."""
-    made = [
+def add_to(built: Built) -> None:
+    """Ask the configured ones."""
+    guarding = [
         Guarding(
             name,
             settings.url,
@@ -21,9 +21,11 @@ def guardrails(config: Config, metrics: GuardrailMetrics, *, max_json_bytes: int
             settings.models,
             frozenset(tenant.removeprefix("id:") for tenant in settings.advanced.tenants),
         )
-        for name, settings in config.guardrails.items()
+        for name, settings in built.config.guardrails.items()
     ]
-    return Guardrails(made, metrics, max_json_bytes=max_json_bytes) if made else None
+    metrics = GuardrailMetrics(built.metrics.registry)
+    made = Guardrails(guarding, metrics, max_json_bytes=built.max_json_bytes)
+    built.guardrails = built.parts.add(made, aclose=made.aclose)
 
 
 def _headers(settings: GuardrailSettings) -> dict[str, str]:

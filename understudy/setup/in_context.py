@@ -14,7 +14,7 @@ import structlog
 from cachetools import LRUCache
 
 from engines.engine import Engine
-from learning.bank.answer_embedding import version_of
+from learning.bank.background_embedding import version_of
 from learning.bank.sharing import lenders
 from learning.bank.warm.hot_examples import HotExamples
 from learning.training.artifact_follower import ArtifactFollower
@@ -84,7 +84,7 @@ def in_context(
     store, embedder, remembered = memory.store, memory.embedder, config.memory
     assert embedder is not None and store.indexes is not None and remembered is not None
     assert remembered.data_dir is not None, "understudy.processes.run gives every memory a folder"
-    knobs, answers = _knobs(settings, remembered), remembered.advanced.answer_vectors
+    knobs = _knobs(settings, remembered)
     features = _features(embedder.tokenizer_file)
     retriever = Retriever(
         store.indexes,
@@ -95,7 +95,7 @@ def in_context(
         for_all_users=store.examples.private.tenants(),
         with_vectors=store.examples.candidate_vectors(
             question_version=embedder.version,
-            answer_version=version_of(embedder.version) if answers else "",
+            answer_version=version_of(embedder.version),
         ),
         words=features.rarity.telling,
     )

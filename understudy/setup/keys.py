@@ -13,11 +13,26 @@ from store.people.audit import AuditRecord
 from store.people.configured import Changed, Clash, ConfiguredKey, ConfiguredTenant
 from store.people.described import changes
 from store.records import Key
+from understudy.built import Built
+from understudy.cannot_start import CannotStart
 from understudy.settings.config import Config
+from understudy.setup.unknown_tenants import tell_unknown_tenants
 
 log = structlog.get_logger(__name__)
 
 __all__ = ["Clash", "clashes", "reconcile"]
+
+
+def add_to(built: Built) -> None:
+    """Have the store take the configuration's keys and private tenants. Blocks. Raises CannotStart."""
+    config, store = built.config, built.remembered.store
+    tell_unknown_tenants(config, store.keys)
+    if told := clashes(config, store):
+        raise CannotStart("\n".join(told))
+    try:
+        reconcile(config, store)
+    except (Clash, ValueError, StoreError, TimeoutError) as error:
+        raise CannotStart(f"the configured keys and tenants cannot be taken: {error}") from error
 
 
 def clashes(config: Config, store: Store) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from learning.bank.answer_embedding import version_of
+from learning.bank.background_embedding import version_of
 from learning.bank.sharing import lenders
 from learning.guarantee.floor import caught_up
 from learning.tasks.proposals import TaskFinder
@@ -32,6 +32,10 @@ from understudy.setup.students import student_learner
 
 log = structlog.get_logger(__name__)
 
+FLOOR_CONFIDENCE = 0.95
+"""Of the bound behind max_loss, at all times together."""
+MOST_OUTCOMES = 20_000
+"""Latest outcomes trained on, per tenant and model."""
 _WRITE_S = 30.0
 _RENEW_S = 10.0
 _SCORER_NEEDS = 300
@@ -63,7 +67,7 @@ def learning(config: Config, stopping: Callable[[], bool]) -> Iterator[Learning]
             store.outcomes,
             store.artifacts,
             lambda model: trainers(store, config, model),
-            knobs_of(Pace, config.learning.advanced),
+            knobs_of(Pace, config.learning.advanced, max_outcomes=MOST_OUTCOMES),
             lenders=_granted(config, store),
             stopping=stopping,
         )
@@ -94,20 +98,15 @@ def trainers(store: Store, config: Config, model: str) -> Sequence[Trainer]:
     settings = config.models.get(model)
     if settings is None or settings.policy != "in_context":
         return ()
-    learning, needed = config.learning.advanced, settings.advanced.outcomes_needed
-    found: list[Trainer] = [BanditTrainer(needed, HALF_LIFE_S)]
-    if learning.train_scorer:
-        from router.examples.prior import prior_model
+    # Imported here: only who trains needs the weights.
+    from router.examples.prior import prior_model
 
-        assert config.memory is not None
-        answers = config.memory.advanced.answer_vectors
-        lessons = lessons_of(
-            store,
-            config.memory.examples.embedding_model,
-            lambda version: version_of(version) if answers else "",
-        )
-        found.append(ScorerTrainer(_SCORER_NEEDS, answers_of(store), prior_model, lessons))
-    return found
+    assert config.memory is not None
+    lessons = lessons_of(store, config.memory.examples.embedding_model, version_of)
+    return (
+        BanditTrainer(settings.advanced.outcomes_needed, HALF_LIFE_S),
+        ScorerTrainer(_SCORER_NEEDS, answers_of(store), prior_model, lessons),
+    )
 
 
 def answers_of(store: Store) -> Callable[[str], AnswersOf]:
@@ -185,4 +184,4 @@ def promised(config: Config, model: ModelSettings) -> FloorSettings | None:
     judging = config.judging
     if model.policy != "in_context" or model.proof != "floor" or judging is None:
         return None
-    return FloorSettings(model.max_loss, 1.0 - model.advanced.floor_confidence, judging.share_offloaded)
+    return FloorSettings(model.max_loss, 1.0 - FLOOR_CONFIDENCE, judging.share_offloaded)

@@ -10,19 +10,18 @@ from gateway.limits.limiter import Limiter
 from store import Store
 from store.people.keys import NoSuchKey
 from store.records import Key, Tenant
-from understudy.settings.limits import LimitsSettings
+from understudy.built import Built
 
 _FOLDER = "limits"
 
 
-def ledger(store: Store, workers: int) -> Ledger:
-    """Build what holds leases; to be started and closed."""
-    return Ledger(store.allowances, store.folder / _FOLDER, workers=workers)
-
-
-def limiter(settings: LimitsSettings, store: Store, ledger: Ledger) -> Limiter:
-    """Build what stands before the ledger."""
-    return Limiter(ledger, Expectations(), partial(_key_of, store), when_blind=settings.when_blind)
+def add_to(built: Built) -> None:
+    """Keep a ledger of what keys and tenants may still use, and a limiter before it."""
+    config, store = built.config, built.remembered.store
+    ledger = Ledger(store.allowances, store.folder / _FOLDER, workers=config.listen.workers)
+    built.parts.add(ledger, start=ledger.start, aclose=ledger.aclose)
+    when_blind = config.limits.when_blind
+    built.limiter = Limiter(ledger, Expectations(), partial(_key_of, store), when_blind=when_blind)
 
 
 def _key_of(store: Store, key_id: str) -> tuple[Key, Tenant | None] | None:

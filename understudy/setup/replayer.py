@@ -64,7 +64,6 @@ def _parts(
         time_zone(settings.time_zone),
         weeks=_WEEKS,
         quiet_share=_QUIET_SHARE,
-        max_in_flight=settings.advanced.max_in_flight,
     )
     parts: list[Coroutine[Any, Any, None]] = [gate.watch(), usual.keep_learning()]
     try:

@@ -2,77 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-
 from engines.chat import ChatRequest
-from engines.registry import Registry
-from gateway.admission import Admission
 from gateway.endpoints.collections import Collections
-from gateway.endpoints.handler import Handler
+from gateway.endpoints.handler import Handler, mounted
 from gateway.endpoints.runs import RunsHandler
 from gateway.endpoints.steps import RunCallers, Steps
 from gateway.endpoints.variables import Variables
 from gateway.endpoints.workflows import Workflows
-from gateway.keys import Authenticator
-from gateway.pipeline import Pipeline
 from gateway.runs.intake import Intake
 from gateway.runs.metrics import RunMetrics
 from gateway.runs.step_door import StepDoor
-from gateway.stages.features import Features
-from learning.bank.contributor import EndUsers
-from store.store import Store
+from understudy.built import Built
 from understudy.settings.config import Config
-from understudy.setup.workflows import WorkflowParts
 from workflows.running.knobs import RunKnobs
 from workflows.running.runs import Runs
 
-
-@dataclass(frozen=True, slots=True)
-class RunParts:
-    """What came of it."""
-
-    runs: Runs
-    steps: Steps
-    """Chat completions that carry the object `understudy`."""
-    handlers: Mapping[str, Handler]
-    """By the first segment of the path."""
+MOST_PROMPT_CHARACTERS = 8_000_000
+"""Of a step's prompt with its variables in place: some two million tokens, more than any engine's context window."""
 
 
-def run_parts(
-    config: Config,
-    store: Store,
-    pipeline: Pipeline,
-    features: Features,
-    admission: Admission,
-    engines: Registry,
-    workflows: WorkflowParts,
-    keys: Authenticator,
-    end_users: EndUsers,
-    *,
-    max_json_bytes: int,
-    max_kept_bytes: int,
-    began: Callable[[], None],
-    metrics: RunMetrics,
-) -> RunParts:
-    """The executor over this gateway's pipeline and store, and its handlers. `began`: a request came in."""
+def add_to(built: Built) -> None:
+    """Carry runs out over this gateway's pipeline and store, and serve them."""
+    config, store, engines = built.config, built.remembered.store, built.engines
+    pipeline, catalogue, end_users = built.pipeline, built.catalogue, built.end_users
+    assert pipeline is not None and catalogue is not None and end_users is not None
+    admission, max_json_bytes = built.admission, built.max_json_bytes
 
     def may_ask(name: str) -> bool:
         model = pipeline.model(name)
         return model is not None and all(engines[each].info.holds_key for each in model.engines)
 
     def most(chat: ChatRequest) -> tuple[float, int]:
-        return features.most(chat, pipeline.prices(chat.model).values())
+        return built.stages.most(chat, pipeline.prices(chat.model).values())
 
-    door = StepDoor(
-        pipeline.answer, admission, may_ask, pipeline.prices, most, began, store.decisions.usage.book
+    book = store.decisions.usage.book
+    door = StepDoor(pipeline.answer, admission, may_ask, pipeline.prices, most, built.began, book)
+    runs = built.runs = Runs(
+        door,
+        store.runs,
+        knobs(config),
+        metrics=RunMetrics(built.metrics.registry),
+        move=engines.move,
+        means=built.means,
     )
-    runs = Runs(door, store.runs, knobs(config), metrics=metrics, move=engines.move, means=workflows.means)
+    built.parts.add(runs, start=runs.start, aclose=runs.aclose)
     intake = Intake(runs)
     callers = RunCallers(
-        keys,
+        built.keys,
         end_users,
-        max_kept_bytes=max_kept_bytes,
+        max_kept_bytes=built.kept_bytes,
         credential_headers=config.listen.tenant_headers,
     )
     variables = Variables(intake, callers, max_json_bytes=max_json_bytes)
@@ -83,14 +61,15 @@ def run_parts(
             intake,
             callers,
             pipeline,
-            workflows.catalogue,
-            workflows.limits,
+            catalogue,
+            built.call_limits,
             max_json_bytes=max_json_bytes,
         ),
         "collections": Collections(store.runs.assets, callers),
-        "workflows": Workflows(runs, workflows.catalogue, callers),
+        "workflows": Workflows(runs, catalogue, callers),
     }
-    return RunParts(runs, Steps(intake, callers, pipeline, admission), handlers)
+    built.steps = Steps(intake, callers, pipeline, admission)
+    built.otherwise = mounted(handlers, built.otherwise)
 
 
 def knobs(config: Config) -> RunKnobs:
@@ -108,5 +87,5 @@ def knobs(config: Config) -> RunKnobs:
         max_wait_s=settings.max_wait_s,
         lease_s=settings.advanced.lease_s,
         poll_s=settings.advanced.poll_s,
-        max_prompt_characters=settings.advanced.max_prompt_characters,
+        max_prompt_characters=MOST_PROMPT_CHARACTERS,
     )

@@ -3,40 +3,24 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
-from gateway.keepers.keeper import Keeper
 from gateway.reuse.keepers import Comparer, EntryKeeper, UnlessAgreed
 from gateway.reuse.metrics import SemanticMetrics
 from gateway.reuse.stage import Knobs, SemanticAnswers
 from learning.reuse.equivalence import same_text
-from understudy.memory import Memory
+from understudy.built import Built
 from understudy.settings.knobs import knobs_of
-from understudy.settings.memory import MemorySettings
 
 _THREADS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class SemanticParts:
-    """The stage of the pipeline, and what stands before and behind the keeper of examples."""
-
-    answers: SemanticAnswers
-    before: Keeper
-    behind: Keeper
-
-    def around(self, examples: Keeper) -> list[Keeper]:
-        """The keeper of examples between the two that belong to reuse, in the order in which they must run."""
-        return [self.before, UnlessAgreed(examples), self.behind]
-
-
-def semantic_parts(
-    memory: Memory, settings: MemorySettings, counters: SemanticMetrics
-) -> SemanticParts | None:
-    """None without examples, since a candidate is an example."""
+def add_to(built: Built) -> None:
+    """Reuse answers, unless there are no examples: a candidate is an example."""
+    memory, settings = built.remembered, built.config.memory
     store, embedder = memory.store, memory.embedder
-    if embedder is None or store.indexes is None:
-        return None
+    if settings is None or embedder is None or store.indexes is None:
+        return
+    counters = SemanticMetrics(built.metrics.registry)
     entries, deadline_ms = store.answers.entries, settings.advanced.reuse_deadline_ms
     knobs = knobs_of(
         Knobs,
@@ -56,8 +40,7 @@ def semantic_parts(
         bank=store.examples,
     )
     max_bytes = int(settings.advanced.exact_max_entry_kib * 1024)
-    return SemanticParts(
-        answers,
-        Comparer(same_text, counters),
-        EntryKeeper(entries, max_bytes=max_bytes),
-    )
+    comparer, entry_keeper = Comparer(same_text, counters), EntryKeeper(entries, max_bytes=max_bytes)
+    # In the order in which they must run.
+    built.around_examples = lambda examples: [comparer, UnlessAgreed(examples), entry_keeper]
+    built.semantic = built.parts.add(answers, stop=answers.close)

@@ -21,7 +21,7 @@ def student_learner(
     store: Store, config: Config, stopping: Callable[[], bool], clock: Callable[[], float] = time.time
 ) -> StudentLearner:
     """Trains the students of the tasks of every configured model."""
-    learning, zone = config.learning.advanced, time_zone(config.replay.time_zone)
+    zone = time_zone(config.replay.time_zone)
 
     def rhythm(tenant: str, slot: str) -> Rhythm | None:
         # A model's name may have a slash in it, a task's may not.
@@ -39,7 +39,7 @@ def student_learner(
         labels = next((row.labels for row in rows if row.model == model), ())
         return Rhythm(TaskSettings().retrain_every, labels)
 
-    pace = StudentPace(most_labels=learning.max_outcomes, half_life_s=HALF_LIFE_S)
+    pace = StudentPace(half_life_s=HALF_LIFE_S)
     return StudentLearner(store.tasks.answers, store.artifacts, rhythm, pace, stopping=stopping, clock=clock)
 
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
-from engines.engine import Engine
 from engines.student import STUDENT, StudentEngine
 from learning.guarantee.students import EvidenceFollower
 from learning.tasks.task_follower import TaskFollower
-from learning.training.metrics import LearningMetrics
 from router.plan import Policy
 from router.policies.neural_cache import NeuralCache, Preferences
 from router.tasks.matching import DeclaredTask, Tasks, declared_labels
 from router.tasks.takeover import Takeovers
 from router.tasks.task import Budget, Task
-from store.changes import Follower
 from store.tasks.tasks import TaskRow
+from understudy.built import Built
 from understudy.memory import Memory
 from understudy.settings.config import Config
 from understudy.settings.models import ModelSettings
@@ -27,31 +24,17 @@ from understudy.settings.tasks import TaskSettings
 from understudy.setup.students import students
 
 
-@dataclass(frozen=True, slots=True)
-class TaskParts:
-    """What a worker needs for tasks. The followers must be started, in their order, and stopped."""
-
-    policies: Mapping[str, Policy]
-    """By served model: a policy that lets students answer, around the one that was given."""
-    followers: tuple[Follower, ...]
-
-
-def task_parts(
-    config: Config,
-    memory: Memory,
-    policies: Mapping[str, Policy],
-    engines: Mapping[str, Engine],
-    executor: Executor,
-    metrics: LearningMetrics,
-) -> TaskParts | None:
-    """Needs a memory with examples. None where no model may have tasks, or an engine has the student's name."""
-    models = {name: model for name, model in config.models.items() if model.may_have_tasks}
+def add_to(built: Built) -> None:
+    """Put a policy that lets students answer around that of each model which may have tasks; none where an engine has the
+    student's name."""
+    memory, engines, policies = built.remembered, built.engines, built.policies
+    models = {name: model for name, model in built.config.models.items() if model.may_have_tasks}
     embedder, store = memory.embedder, memory.store
     if not models or embedder is None or not isinstance(engines.get(STUDENT), StudentEngine):
-        return None
+        return
     found = {name: tasks_of(name, model, memory) for name, model in models.items()}
     takeovers = Takeovers({name: model.policy == "fixed" for name, model in models.items()})
-    opened = students(store, embedder.version, metrics)
+    opened = students(store, embedder.version, built.learning_metrics)
     wrapped: dict[str, Policy] = {
         name: NeuralCache(
             policies[name],
@@ -60,7 +43,7 @@ def task_parts(
             embedder,
             opened,
             takeovers.of,
-            executor,
+            built.threads,
             preferences=partial(
                 Preferences, model.in_context.preference, dict(model.advanced.key_preferences)
             ),
@@ -68,12 +51,10 @@ def task_parts(
         )
         for name, model in models.items()
     }
-    followers = (
-        TaskFollower(store.tasks.known, tuple(found.values())),
-        opened,
-        EvidenceFollower(store.tasks.answers, takeovers),
-    )
-    return TaskParts({**policies, **wrapped}, followers)
+    built.policies = {**policies, **wrapped}
+    built.follow(TaskFollower(store.tasks.known, tuple(found.values())))
+    built.follow(opened)
+    built.follow(EvidenceFollower(store.tasks.answers, takeovers))
 
 
 def tasks_of(name: str, model: ModelSettings, memory: Memory) -> Tasks:

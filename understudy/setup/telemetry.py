@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
+from understudy.built import Built
+from understudy.cannot_start import CannotStart
 from understudy.settings.config import Config
 
 if TYPE_CHECKING:
     from gateway.telemetry.export import Telemetry
 
 
-class TelemetryMissing(Exception):
+class TelemetryMissing(CannotStart):
     """What sends telemetry is not installed. The text says what to do about it."""
+
+
+def add_to(built: Built) -> None:
+    """Send what ends, and what is counted. Raises TelemetryMissing."""
+    if made := telemetry(built.config, built.metrics.registry):
+        built.telemetry = built.parts.add(made, start=made.start, stop=made.close)
 
 
 def telemetry(config: Config, registry: CollectorRegistry) -> Telemetry | None:

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
-from prometheus_client import CollectorRegistry
-
+from learning.guarantee.quality_alarm import quality_of_tenants, quality_standings
+from store import Store
+from store.jobs.webhooks import Crossing
+from understudy.built import Built
 from understudy.settings.config import Config
 from understudy.settings.webhooks import Event
-
-if TYPE_CHECKING:
-    from store import Store
-    from store.jobs.webhooks import Crossing
-    from understudy.webhooks.events import Budgeted
-    from understudy.webhooks.webhooks import Webhooks
-
+from understudy.webhooks import events
+from understudy.webhooks.events import Budgeted
+from understudy.webhooks.webhooks import Endpoint, WebhookMetrics, Webhooks
 
 _QUALITY_EVERY_S = 5.0
 _TENANTS_EVERY_S = 60.0
 """The read of all tenants takes up to a second."""
 
 
-def webhooks(config: Config, store: Store, registry: CollectorRegistry) -> Webhooks:
-    """What watches and delivers, over an open store."""
-    from understudy.webhooks.webhooks import Endpoint, WebhookMetrics, Webhooks
-
+def add_to(built: Built) -> None:
+    """Watch, and tell operators."""
+    config, store = built.config, built.remembered.store
     endpoints = [
         Endpoint(
             one.url.get_secret_value(),
@@ -35,18 +32,17 @@ def webhooks(config: Config, store: Store, registry: CollectorRegistry) -> Webho
         )
         for one in config.webhooks
     ]
-    return Webhooks(
+    made = Webhooks(
         store.jobs.webhooks,
         store.jobs.leases.lease("webhooks"),
         endpoints,
         _look(config, store),
-        WebhookMetrics(registry),
+        WebhookMetrics(built.metrics.registry),
     )
+    built.parts.add(made, start=made.start, aclose=made.aclose)
 
 
 def _look(config: Config, store: Store) -> Callable[[float], Sequence[Crossing]]:
-    from understudy.webhooks import events
-
     qualities = _qualities(config, store)
 
     def look(now_s: float) -> Sequence[Crossing]:
@@ -67,9 +63,6 @@ def _look(config: Config, store: Store) -> Callable[[float], Sequence[Crossing]]
 
 def _qualities(config: Config, store: Store) -> Callable[[float], Sequence[Crossing]]:
     """How offloaded answers stand: everybody's, read every few seconds, and each tenant's, read every minute."""
-    from learning.guarantee.quality_alarm import quality_of_tenants, quality_standings
-    from understudy.webhooks import events
-
     references, bar = config.references(), config.learning.quality_alarm
     found: list[Crossing] = []
     of_tenants: list[Crossing] = []
@@ -103,8 +96,6 @@ def _tenant_names(store: Store) -> dict[str, str]:
 
 
 def _budgeted(store: Store) -> Iterator[Budgeted]:
-    from understudy.webhooks.events import Budgeted
-
     for key in store.keys.list():
         if key.revoked_at_s is None and key.limits.budgets:
             yield Budgeted("key", key.id, key.name, key.limits)

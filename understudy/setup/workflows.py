@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
-from engines.components.registry import ComponentRegistry, Counted
+from engines.components.registry import ComponentRegistry
+from engines.prober import Pace, Prober
 from engines.run_call import WORKFLOW
+from gateway.components.metrics import ComponentMetrics
 from gateway.served_model import ServedModel
 from router.embedding.embedder import Embedder
 from router.policies.fixed import Fixed
 from store.store import Store
 from store.workflows.records import Limits
+from understudy.built import Built
 from understudy.memory import Memory
 from understudy.settings.config import Config
+from understudy.settings.knobs import knobs_of
 from understudy.setup.component_registry import component_registry
 from understudy.setup.components import component_specs
 from understudy.setup.examples import open_embedder
@@ -26,37 +30,27 @@ from workflows.running.kept_indexes import WorkflowIndexes
 from workflows.running.means import Means
 
 
-@dataclass(frozen=True, slots=True)
-class WorkflowParts:
-    """What came of it."""
-
-    catalogue: Catalogue
-    limits: CallLimits
-    """Of the inputs of one call."""
-    components: ComponentRegistry
-    means: Means
-
-
-def workflow_parts(config: Config, memory: Memory, counted: Counted) -> WorkflowParts:
-    """Over this gateway's memory. Components must be started, and closed after the runs that ask them.
+def add_to(built: Built) -> None:
+    """Set up what workflows' steps are carried out with; components are closed after the runs that ask them.
 
     The house's embedder is opened when a workflow first needs it, where no examples need it before.
     """
-    settings = config.workflows
-    components = component_registry(component_specs(config), partial(_embedder, config, memory), counted)
+    config, memory, parts = built.config, built.remembered, built.parts
+    settings, counted = config.workflows, ComponentMetrics(built.metrics.registry)
+    components = component_registry(component_specs(config), partial(_embedder, config, memory), counted.of)
     limits = Limits(None, int(settings.max_total_mib * 2**20))
     indexes = WorkflowIndexes(memory.store.runs.assets, components.identity, limits)
-    return WorkflowParts(
-        catalogue(config, memory.store),
-        CallLimits(settings.max_items, int(settings.max_documents_mib * 2**20)),
+    built.catalogue = catalogue(config, memory.store)
+    built.call_limits = CallLimits(settings.max_items, int(settings.max_documents_mib * 2**20))
+    built.means = Means(
         components,
-        Means(
-            components,
-            indexes,
-            lambda: profile(config, components),
-            {name: each.price.usd_per_item for name, each in config.components.items()},
-        ),
+        indexes,
+        lambda: profile(config, components),
+        {name: each.price.usd_per_item for name, each in config.components.items()},
     )
+    parts.add(components, start=components.start, aclose=components.aclose)
+    prober = Prober(components.probed, knobs_of(Pace, config.health), counted.stands)
+    parts.add(prober, start=prober.start, aclose=prober.aclose)
 
 
 def _embedder(config: Config, memory: Memory) -> Embedder:

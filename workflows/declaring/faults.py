@@ -1,4 +1,4 @@
-"""What is wrong with a definition, gathered so that a person sees all of it at once."""
+"""Gathers what is wrong with a definition, so that a person sees all of it at once."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Fault:
 
     workflow: str
     step: str
-    """Empty where it is not of one step."""
+    """Empty if it is not of one step."""
     field: str
-    """Of the step, else of the workflow; empty where it is of the whole."""
+    """The field of the step, else of the workflow; empty if it is of the whole."""
     value: str
-    """As written, shortened; empty where nothing was."""
+    """As written, shortened; empty if nothing was."""
     problem: str
     remedy: str
 
@@ -66,7 +66,7 @@ class Faults:
             self.found.append(fault)
 
     def done(self) -> None:
-        """Raises DefinitionError where there are any."""
+        """Raises DefinitionError if there are any."""
         if self.found:
             raise DefinitionError(self.found)
 

@@ -33,7 +33,7 @@ class Fields:
         self.faults.add(self.step, field, problem, remedy, value=value)
 
     def has(self, field: str) -> bool:
-        """Whether it was written, and not as null."""
+        """Tell if it was written, and not as null."""
         return self.given.get(field) is not None
 
     def known(self, fields: Collection[str]) -> None:
@@ -62,7 +62,7 @@ class Fields:
         return value
 
     def flag(self, field: str) -> bool | None:
-        """True, false, or None where nothing was written."""
+        """True, false, or None if nothing was written."""
         value = self.given.get(field)
         if value is not None and not isinstance(value, bool):
             self.fault(field, "is neither true nor false", "write true or false", value=value)
@@ -175,7 +175,7 @@ def texts_of(value: object) -> Iterator[str]:
 
 
 def is_name(value: object) -> bool:
-    """Whether it may name a step, an input or a collection: names of pieces of steps have a dot, these have none."""
+    """Tell if it may name a step, an input or a collection: names of pieces of steps have a dot, these have none."""
     return isinstance(value, str) and _STEP_NAME.fullmatch(value) is not None
 
 

@@ -1,4 +1,4 @@
-"""How the names of a definition hang together: what they refer to, what it holds, and that nothing waits for itself."""
+"""Checks the names of a definition: what they refer to, what each holds, and that nothing waits for itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workflows.errors import WorkflowError
 from workflows.transform import Held, held_by
 
 Holds = Literal["text", "list", "either", "vectors", "index"]
-"""What a name's value is, as far as the definition tells."""
+"""The content of a name's value, as far as the definition tells."""
 _FORM = "{{{{{}}}}}"
 _MOST_CYCLES = 10
 
@@ -153,7 +153,7 @@ def _taken_over(
 def check_values(
     order: tuple[str, ...], inputs: Mapping[str, InputSpec], steps: Mapping[str, StepSpec], faults: Faults
 ) -> Mapping[str, Holds]:
-    """What each name holds; a fault where a step cannot work on it."""
+    """Return what each name holds; a fault if a step cannot work on it."""
     holds: dict[str, Holds] = {name: _of_input(each) for name, each in inputs.items()}
     for name in order:
         _check_reads(steps[name], holds, faults)
@@ -236,7 +236,7 @@ def _check_reads(step: StepSpec, holds: Mapping[str, Holds], faults: Faults) -> 
 
 
 def _unfit(step: StepSpec, found: Holds) -> str:
-    """Why a step cannot work on such a value, as a remedy; empty where it can."""
+    """Why a step cannot work on such a value, as a remedy; empty if it can."""
     if found == "vectors":
         return "" if step.kind == "ingest" else "only `ingest` takes vectors"
     if found == "index":

@@ -53,12 +53,12 @@ FIELDS: Mapping[Kind, tuple[str, ...]] = {
     "merge": ("merge", "how", "k"),
     "transform": ("transform", "apply"),
 }
-"""What a step of each kind may say, beside `after`, `if` and `unless`; its own name is what it works on."""
+"""The fields of a step of each kind, beside `after`, `if` and `unless`; its own name is what it works on."""
 _MOST_TOKENS = 8192
 _MOST_RETRIES = 3
 _MOST_ROUNDS = 32
 _ROUNDS = 5
-"""Where a `loop` does not say."""
+"""The rounds of a `loop` that does not say."""
 _WITHIN: frozenset[Kind] = frozenset({"chat", "tool"})
 """Kinds whose names are fields of `map` and `fold`, too."""
 DEFAULT_K = 5
@@ -66,7 +66,7 @@ DEFAULT_TOKENS = 256
 
 
 def read_step(fields: Fields, world: World, model: str) -> StepSpec | None:
-    """One step; None where not even its kind is known. `model`: where the step names none."""
+    """One step; None if not even its kind is known. `model`: where the step names none."""
     kind = _kind(fields)
     if kind is None:
         return None
@@ -126,7 +126,7 @@ def _chat(fields: Fields, world: World, model: str) -> Read:
 
 
 def _asked(fields: Fields, world: World, model: str) -> Read:
-    """Who is asked, and with which further fields."""
+    """Read who is asked, and with which further fields."""
     named = fields.text("model", model)
     if not named:
         fields.fault("model", "is missing", "name a model here, or one for all steps beside `steps`")
@@ -141,29 +141,39 @@ def _asked(fields: Fields, world: World, model: str) -> Read:
 
 
 def _on_error(fields: Fields) -> OnError | None:
-    """What becomes of the step if its chat fails."""
+    """Read what becomes of the step if its chat fails."""
     given = fields.given.get("on_error")
     if given is None:
         return None
+    wrong = _wrong_on_error(fields, given)
+    if wrong is None:
+        return OnError(given.get("retry", 0), given.get("default"), given.get("skip", False))
+    where, problem, value = wrong
     remedy = f"write {{retry: 0 to {_MOST_RETRIES}, default: a text or a list of texts}}, or skip: true for the default"
-    if not isinstance(given, dict) or not given or given.keys() - {"retry", "default", "skip"}:
-        fields.fault("on_error", "is not understood", remedy, value=given)
-        return None
-    retry, default, skip = given.get("retry", 0), given.get("default"), given.get("skip", False)
-    lists = "splits" in fields.given
-    texts = isinstance(default, list) and all(isinstance(each, str) for each in default)
-    if isinstance(retry, bool) or not isinstance(retry, int) or not 0 <= retry <= _MOST_RETRIES:
-        fields.fault("on_error.retry", "is out of range", remedy, value=retry)
-    elif default is not None and not (texts if lists else isinstance(default, str)):
-        problem = "is no list of texts, as the answer is split" if lists else "is no text"
-        fields.fault("on_error.default", problem, remedy, value=default)
-    elif not isinstance(skip, bool) or (skip and (default is not None or _kind(fields) != "chat")):
-        fields.fault(
-            "on_error.skip", "stands beside a default, or is not of a single chat", remedy, value=skip
-        )
-    else:
-        return OnError(retry, default, skip)
+    fields.fault(where, problem, remedy, value=value)
     return None
+
+
+def _wrong_on_error(fields: Fields, given: Any) -> tuple[str, str, Any] | None:
+    """Return the place, the problem and the value of what is wrong with `on_error`; None if nothing is."""
+    if not isinstance(given, dict) or not given or given.keys() - {"retry", "default", "skip"}:
+        return "on_error", "is not understood", given
+    retry, default, skip = given.get("retry", 0), given.get("default"), given.get("skip", False)
+    if isinstance(retry, bool) or not isinstance(retry, int) or not 0 <= retry <= _MOST_RETRIES:
+        return "on_error.retry", "is out of range", retry
+    problem = _wrong_default(fields, default) if default is not None else ""
+    if problem:
+        return "on_error.default", problem, default
+    if not isinstance(skip, bool) or (skip and (default is not None or _kind(fields) != "chat")):
+        return "on_error.skip", "stands beside a default, or is not of a single chat", skip
+    return None
+
+
+def _wrong_default(fields: Fields, default: Any) -> str:
+    if "splits" not in fields.given:
+        return "" if isinstance(default, str) else "is no text"
+    texts = isinstance(default, list) and all(isinstance(each, str) for each in default)
+    return "" if texts else "is no list of texts, as the answer is split"
 
 
 def _params(fields: Fields) -> Mapping[str, Any]:
@@ -335,7 +345,7 @@ def _rerank(fields: Fields, world: World, model: str) -> Read:
 
 
 def default_component(fields: Fields, world: World, field: str, does: Does) -> str:
-    """Who does it where a step names nobody. A fault where there is nobody, or more than one."""
+    """Return who does it if a step names nobody. A fault if there is nobody, or more than one."""
     default = world.default(does)
     if default is None:
         several = ", ".join(world.who(does))
@@ -345,7 +355,7 @@ def default_component(fields: Fields, world: World, field: str, does: Does) -> s
 
 
 def _component(fields: Fields, world: World, field: str, does: Does) -> str:
-    """Who does it: as named, else the default."""
+    """Return who does it: as named, else the default."""
     named = fields.text(field)
     if named:
         known = world.who(does)

@@ -53,7 +53,7 @@ class StepAsker:
         rules: Mapping[str, Any] = step.what.get("on_error") or {}
         left, fault = int(rules.get("retry", 0)), ""
         unread = max(left, 1) if _formed(step) else left
-        """How often it may be asked again for an answer that could not be read."""
+        """The number of times it may be asked again for an answer that could not be read."""
 
         def heard(piece: str) -> None:
             nonlocal told
@@ -95,8 +95,10 @@ class StepAsker:
     async def _once(
         self, run: LiveRun, step: Step, kept: Callable[[], Awaitable[None]], said: Said, fault: str
     ) -> Outcome | None:
-        """What one answer makes of the step's variables; None if it is no longer wanted. Raises StepFailed, and as Door.ask
-        does. `fault`: why the last answer could not be read."""
+        """Ask once and return what the answer makes of the step's variables; None if it is no longer wanted.
+
+        `fault`: why the last answer could not be read. Raises StepFailed, and as Door.ask does.
+        """
 
         async def begun(request_id: str) -> bool:
             run.step(step.id, request_id=request_id)
@@ -169,7 +171,7 @@ class StepAsker:
         return await off_loop(size, chat_of, fields), self._placement(run, step, filled)
 
     def placed_anew(self, run: LiveRun, now: Placement) -> Placement:
-        """What is known by now of a step that waits for its engine; the same where it is another run's."""
+        """Place a step that waits for its engine by what is known by now; the same if it is another run's."""
         if now.run != run.id or run.progress.steps.get(now.step) not in _UNDER_WAY:
             return now
         objective = self._objective(run, run.graph.steps[now.step])
@@ -244,7 +246,7 @@ class StepAsker:
                 run.cells[variable].finish_reason = answer.finish_reason
 
     async def _outcome(self, step: Step, answer: Answered) -> Outcome:
-        """What an answer makes of the step's variables. Raises StepFailed."""
+        """Read an answer into the step's variables. Raises StepFailed."""
         most_bytes = self._knobs.max_value_bytes
         if answer.too_large:
             raise StepFailed("value_too_large", f"The answer is larger than {most_bytes} bytes.", 413)
@@ -270,7 +272,7 @@ class StepFailed(Exception):
 
 
 def _given_up(run: LiveRun, step: Step, rules: Mapping[str, Any], failed: StepFailed) -> Changes:
-    """What follows from a chat that failed for good, by the step's `on_error`."""
+    """Apply the step's `on_error` to a chat that failed for good."""
     default = rules.get("default")
     if default is not None:
         return run.progress.answered(step.id, dict.fromkeys(step.writes.values(), default))
@@ -282,7 +284,7 @@ def _given_up(run: LiveRun, step: Step, rules: Mapping[str, Any], failed: StepFa
 
 
 def _read_along(run: LiveRun) -> bool:
-    """Whether somebody may want the answers as they come; a whole one costs a tenth of a stream.
+    """Tell if somebody may want the answers as they come; a whole one costs a tenth of a stream.
 
     Of a run whose client waits for its end nobody does, unless its gets or its stream say so; ids of what goes on in the
     background are known, and items of a list in a workflow are worked on as they come.
@@ -292,12 +294,12 @@ def _read_along(run: LiveRun) -> bool:
 
 
 def _streams(step: Step) -> bool:
-    """Whether its text is told as it comes."""
+    """Tell if its text is told as it comes."""
     return "splits" not in step.what and any(not output.transforms for output in step.outputs)
 
 
 def _formed(step: Step) -> bool:
-    """Whether its answer is to be a list or JSON, which may break off; but for a list whose items others take early."""
+    """Tell if its answer is to be a list or JSON, which may break off; but for a list whose items others take early."""
     json = any(transform.kind == "json" for output in step.outputs for transform in output.transforms)
     return json or ("splits" in step.what and not step.what.get("handed_on"))
 

@@ -40,7 +40,7 @@ class Catalogue:
         self._definitions: LRUCache[tuple[str, str, str], Definition] = LRUCache(_READ)
 
     async def find(self, tenant: str, name: str) -> Definition | None:
-        """The workflow that this tenant calls by this name, be it with the prefix or without; None where there is none.
+        """The workflow that this tenant calls by this name, be it with the prefix or without; None if there is none.
 
         Raises StoreError, and DefinitionError where what the tenant's own refers to is no longer there.
         """
@@ -81,7 +81,7 @@ class Catalogue:
         )
 
     async def remove(self, tenant: str, name: str) -> bool:
-        """Delete all versions of it; False where there is none. Raises StoreError."""
+        """Delete all versions of it; False if there is none. Raises StoreError."""
         return await done(self._assets.remove_workflow(tenant, name))
 
     async def _own(self, tenant: str, name: str) -> Definition | None:
@@ -104,7 +104,7 @@ def no_workflow(name: str) -> RequestError:
 
 
 def described(definition: Definition) -> dict[str, Any]:
-    """What a caller of a workflow needs to know, as JSON: its inputs, and nothing of its prompts."""
+    """Describe a workflow to its callers, as JSON: its inputs, and nothing of its prompts."""
     return {
         "id": definition.name,
         "object": "workflow",

@@ -53,7 +53,7 @@ class Cell(Variable):
         self.app = app
         self.run = run
         self.end_user = end_user
-        """Whose it is, as a digest, where each end user has a memory of their own."""
+        """Its end user, as a digest, if each end user has a memory of their own."""
         self.private = private
         """Its value is stored nowhere (no-store)."""
         self.attempt = 0
@@ -64,7 +64,7 @@ class Cell(Variable):
         self.kept = False
         """Its end is committed: what is told of it stays true when this process is killed."""
         self.readers = 0
-        """How many read it as a stream in this process."""
+        """The number of those who read it as a stream in this process."""
         self.shared = False
         """Another process reads it as a stream: its text is stored as it comes."""
         self.expires_at_s: float | None = None
@@ -75,7 +75,7 @@ class Cell(Variable):
 
     @property
     def text(self) -> str:
-        """What was said so far; of a list, nothing."""
+        """Return what was said so far; of a list, nothing."""
         if isinstance(self.held, str):
             return self.held
         if len(self._pieces) > 1:

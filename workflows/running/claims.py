@@ -19,7 +19,7 @@ from workflows.running.saving import done
 log = structlog.get_logger(__name__)
 
 _PER_CLAIM = 4
-"""How often a claim is renewed while it lasts, so that one late write loses nothing."""
+"""The number of times a claim is renewed while it lasts, so that one late write loses nothing."""
 
 
 class Claims:

@@ -1,4 +1,4 @@
-"""What is told of runs, for whoever counts it."""
+"""Tells whoever counts runs what became of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What carries runs out is handed: in whose name a step is asked, and the door that it is asked by. Interfaces only.
+"""Defines what carries runs out is handed: in whose name a step is asked, and its door. Interfaces only.
 
 The gateway's side is gateway.runs.step_door: a step is let in, limited, answered and booked there as a request is.
 """
@@ -34,12 +34,12 @@ class Caller(Protocol):
 
     @property
     def no_store(self) -> bool:
-        """Whether nothing of its requests may be stored."""
+        """Tell if nothing of its requests may be stored."""
         ...
 
     @property
     def credential_lost(self) -> bool:
-        """Whether it came with a credential for an upstream, which ended with the worker that it came to."""
+        """Tell if it came with a credential for an upstream, which ended with the worker that it came to."""
         ...
 
     def kept(self) -> dict[str, Any]:
@@ -53,10 +53,10 @@ class Caller(Protocol):
 
 @dataclass(slots=True)
 class Answered:
-    """What came of a chat that was asked."""
+    """The result of asking a chat."""
 
     status: int = 0
-    """Of the answer; 0 where none came."""
+    """The status of the answer; 0 if none came."""
     text: str = ""
     refusal: str = ""
     """The engine's own error, where its answer is one."""
@@ -67,24 +67,24 @@ class Answered:
     calls_tools: bool = False
     """It holds calls of tools, and no text."""
     finish_reason: str = ""
-    """Why the engine ended it; empty where it did not say."""
+    """Why the engine ended it; empty if it did not say."""
     engine: str = ""
     replica: str = ""
     asked_s: float | None = None
-    """Seconds from its arrival to the engine's start; None where no engine was asked."""
+    """Seconds from its arrival to the engine's start; None if no engine was asked."""
     usage: Usage | None = None
-    """None where no answer came, or nobody heard its end."""
+    """None if no answer came, or nobody heard its end."""
     cost_usd: float = 0.0
     kept: bool = False
     """It was answered with a kept answer: no engine was asked, and nothing is charged."""
     repeatable: bool = True
-    """Whether it may be given to who asks the same again: no stand-in or student gave it, and its engine allows it."""
+    """True if it may be given to who asks the same again: no stand-in or student gave it, and its engine allows it."""
     calls: list[dict[str, Any]] = field(default_factory=list)
     """The calls of tools that it holds."""
 
 
 class Bill(Protocol):
-    """What a step at a component has set aside."""
+    """The amount that a step at a component has set aside."""
 
     def settle(self, usd: float, usage: Usage | None) -> object:
         """It cost so many dollars, and so many tokens, if any."""
@@ -103,7 +103,7 @@ class Door(Protocol):
         max_text_bytes: int,
         begun: Begun,
     ) -> Answered | None:
-        """The answer to a chat, whose text `said` takes as it comes; None where `begun` says that it is not wanted."""
+        """The answer to a chat, whose text `said` takes as it comes; None if `begun` says that it is not wanted."""
         ...
 
     async def call(
@@ -127,7 +127,7 @@ class Door(Protocol):
         ...
 
     async def reserve(self, admitted: Any, name: str, usd: float) -> Bill | None:
-        """Set aside what a step may cost at a component; None where nothing of it is limited. Raises RequestError."""
+        """Set aside what a step may cost at a component; None if nothing of it is limited. Raises RequestError."""
         ...
 
     def book(self, admitted: Any, name: str, items: int, usd: float) -> None:
@@ -139,11 +139,11 @@ class Door(Protocol):
         ...
 
     def prices(self, model: str) -> Mapping[str, Price]:
-        """Of the engines of a model, by name."""
+        """Return the prices of a model's engines, by name."""
         ...
 
     def may_ask(self, model: str) -> bool:
-        """Whether a model can be asked without the client's own credential."""
+        """Tell if a model can be asked without the client's own credential."""
         ...
 
     def caller(self, tenant: str, kept: Mapping[str, Any]) -> Caller:

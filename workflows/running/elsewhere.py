@@ -53,7 +53,7 @@ class Elsewhere:
         self._wanted.set()
 
     async def watch(self, tenant: str, id: str) -> Cell | None:
-        """A variable of another worker, or one that ended; None where the tenant has none. Hold on to it while you wait."""
+        """A variable of another worker, or one that ended; None if the tenant has none. Hold on to it while you wait."""
         async with self._reading:
             if (cell := self._watched.get(id)) is not None and cell.tenant == tenant:
                 return cell

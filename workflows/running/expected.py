@@ -1,4 +1,4 @@
-"""How many tokens a step is expected to hold in an engine: its prompt, and an answer as long as its model's usually are."""
+"""Estimates the tokens that a step holds in an engine: its prompt, and an answer as long as its model's usually are."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ExpectedTokens:
         return float(min(limit, usual)) if isinstance(model, str) and model in self._answers else float(limit)
 
     def of_run(self, run: LiveRun) -> dict[StepId, float]:
-        """Of each step that has not ended."""
+        """Estimate the tokens of each step that has not ended."""
         ended = run.progress.ended
         return {id: self._of(run, step) for id, step in run.graph.steps.items() if id not in ended}
 

@@ -1,4 +1,4 @@
-"""How urgent each chat step of a workflow is: by its output's criteria, its depth in the plan, what is left of the run.
+"""Deduces how urgent each chat step of a workflow is: by its output's criteria, its depth, and what is left of the run.
 
 The items of a `map` are a task group: only the last of them counts. What is left is kept as steps come and end, so that
 asking costs nothing, however many there are. All figures are estimates.
@@ -21,7 +21,7 @@ from workflows.running.workflow import WorkLeft
 
 _OPEN = (StepState.WAITING, StepState.QUEUED, StepState.RUNNING)
 _ITEMS = 3
-"""Of a list of which nothing is known."""
+"""The items of a list of which nothing is known."""
 
 
 class FlowObjectives:
@@ -72,7 +72,7 @@ class FlowObjectives:
 
 
 def _items(source: StepSpec | None) -> int:
-    """How long the list of a step will be, roughly."""
+    """Guess how long the list of a step will be."""
     if source is None:
         return _ITEMS
     return source.items or source.k or _ITEMS

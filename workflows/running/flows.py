@@ -57,7 +57,7 @@ class Flows:
         self._primitives = None if means is None else Primitives(means, knobs, asker)
 
     async def planned(self, new: NewWorkflow) -> Mapping[str, StepPlan]:
-        """How its steps are carried out: on a thread where there are many, which takes up to a second of CPU."""
+        """Plan how its steps are carried out: on a thread if there are many, which takes up to a second of CPU."""
         assert self._means is not None
         profile = self._means.profile()
         counts = {name: len(value) for name, value in new.inputs.items() if isinstance(value, list)}
@@ -65,7 +65,7 @@ class Flows:
         return (await off_loop(effort, planned, new.definition, profile, counts=counts)).plans
 
     def graph_of(self, new: NewWorkflow, plans: Mapping[str, StepPlan]) -> NewGraph:
-        """What is to be carried out. Raises WorkflowError for one that begins with more steps than a run may have."""
+        """Return the steps to carry out. Raises WorkflowError for one that begins with more steps than a run may have."""
         id = new_id("run")
         unfolding = Unfolding(id, new.definition, plans, new.inputs, max_items=self._knobs.max_items)
         added, gets = unfolding.begin(), {unfolding.output: new.criteria}
@@ -140,7 +140,7 @@ class Flows:
     async def carry_out(
         self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]], said: Said
     ) -> Changes:
-        """What follows from a step whose start was noted. Raises nothing but CancelledError."""
+        """Carry out a step whose start was noted, and return what follows. Raises nothing but CancelledError."""
         step = run.graph.steps[id]
         if step.primitive != CHAT:
             assert self._primitives is not None
@@ -173,7 +173,7 @@ class Flows:
 
 
 def splits_of(step: Step) -> Splits | None:
-    """How a step's answer becomes a list; None where it does not."""
+    """Return how a step's answer becomes a list; None if it does not."""
     splits = step.what.get("splits")
     return None if splits is None else Splits(**splits)
 
@@ -198,7 +198,7 @@ def _counted(run: LiveRun, step: Step, changes: Changes) -> Changes:
 
 
 def _feeds_items(run: LiveRun, name: str) -> bool:
-    """Whether a step starts on the items of this one."""
+    """Tell if a step starts on the items of this one."""
     flow = run.flow
     return any(
         flow.plans[spec.name].early_items and name in spec.over for spec in flow.definition.steps.values()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+from store.records import Vector
 
 Hit = tuple[str, float, int]
 """Text, distance, place."""
@@ -15,11 +14,11 @@ Hit = tuple[str, float, int]
 class RunIndex(Protocol):
     """An index of one run, or a kept collection of one tenant. Places are integers; ties in distance go by place."""
 
-    async def add(self, place: int, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+    async def add(self, place: int, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
         """Take texts in at places from `place` on. Adding the same places again changes nothing."""
         ...
 
-    async def search(self, vector: NDArray[np.float32], k: int) -> list[Hit]:
+    async def search(self, vector: Vector, k: int) -> list[Hit]:
         """The nearest k."""
         ...
 
@@ -32,8 +31,8 @@ class Indexes(Protocol):
         ...
 
     def collection(self, tenant: str, name: str, *, embedder: str, contributor: str, source: str) -> RunIndex:
-        """A tenant's collection, made where there is none. `source` (run:step) makes adding it again change nothing.
+        """A tenant's collection, made if there is none. `source` (run:step) makes adding it again change nothing.
 
-        Raises ComponentError where it holds vectors of another embedder's identity.
+        Raises ComponentError if it holds vectors of another embedder's identity.
         """
         ...

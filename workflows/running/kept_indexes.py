@@ -11,15 +11,14 @@ import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from cachetools import LRUCache
 
 from engines.components.component import ComponentError
+from store.records import Vector
 from store.workflows.assets import Assets, CollectionPlace, CollectionText, NewText
 from store.workflows.records import Limits, TooManyBytes
 from workflows.running.vector_table import Hit, VectorTable
 
-Vectors = npt.NDArray[np.float32]
 _AT_ONCE = 1000
 _KEPT = 64
 """Collections whose index stays in memory."""
@@ -36,14 +35,14 @@ class OfRun:
         """Roughly, in memory."""
         return self._table.size_bytes
 
-    async def add(self, place: int, texts: Sequence[str], vectors: Vectors) -> None:
+    async def add(self, place: int, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
         """Take texts in at places from `place` on. Raises ComponentError for vectors of another size."""
         try:
             self._table.add(place, texts, vectors)
         except ValueError as error:
             raise ComponentError(f"The index of the run: {error}.", component="") from None
 
-    async def search(self, vector: Vectors, k: int) -> list[Hit]:
+    async def search(self, vector: Vector, k: int) -> list[Hit]:
         """The nearest k. Raises ComponentError for a vector of another size."""
         try:
             return await self._table.search(vector, k)
@@ -61,7 +60,7 @@ class _Followed:
         self._lock = asyncio.Lock()
         self._place: CollectionPlace | None = None
         self.identity = ""
-        """Of the embedder of its vectors; empty while it is empty."""
+        """The embedder of its vectors; empty while it is empty."""
         self.table = VectorTable()
 
     async def follow(self) -> None:
@@ -124,10 +123,10 @@ class OfCollection:
         self._contributor = contributor
         self._limits = limits
 
-    async def add(self, place: int, texts: Sequence[str], vectors: Vectors) -> None:
+    async def add(self, place: int, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
         """Keep texts: committed when this returns. The same texts again change nothing but their vectors.
 
-        Raises ComponentError where it holds another embedder's vectors, or the tenant has too much.
+        Raises ComponentError if it holds another embedder's vectors, or the tenant has too much.
         """
         await self._checked()
         rows = np.asarray(vectors, dtype="<f4")
@@ -148,8 +147,8 @@ class OfCollection:
         except TooManyBytes as error:
             raise self._error(f"would hold more than its tenant may keep ({error})") from None
 
-    async def search(self, vector: Vectors, k: int) -> list[Hit]:
-        """The nearest k. Raises ComponentError where it holds another embedder's vectors."""
+    async def search(self, vector: Vector, k: int) -> list[Hit]:
+        """The nearest k. Raises ComponentError if it holds another embedder's vectors."""
         await self._checked()
         try:
             return await self._followed.table.search(vector, k)
@@ -188,7 +187,7 @@ class WorkflowIndexes:
         self, tenant: str, name: str, *, embedder: str, contributor: str, source: str
     ) -> OfCollection:
         """A tenant's collection; it exists once a text was added. Adding a contributor's text again keeps it once, so that
-        `source` need not be told. Raises ComponentError where nothing is kept here."""
+        `source` need not be told. Raises ComponentError if nothing is kept here."""
         if self._assets is None:
             raise ComponentError(f"The collection '{name}' needs a memory to be kept in.", component="")
         followed = self._followed.get((tenant, name))

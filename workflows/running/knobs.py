@@ -1,4 +1,4 @@
-"""What an operator sets of runs, and what it costs them."""
+"""Holds an operator's settings of runs, and what they cost."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ class RunKnobs:
     keep_values_s: float
     max_steps: int
     max_items: int
-    """Of a list in a workflow."""
+    """The items of a list in a workflow."""
     max_value_bytes: int
-    """Of an answer, and of what a client gives."""
+    """The bytes of an answer, and of what a client gives."""
     max_list_bytes: int
-    """Of what a step of a workflow makes without a model: lists cut from documents are as long as those."""
+    """The bytes of what a step of a workflow makes without a model: lists cut from documents are as long as those."""
     max_runs: int | None
     max_total_bytes: int | None
     max_wait_s: float
-    """How long a run may wait while none of its steps is under way."""
+    """Seconds that a run may wait while none of its steps is under way."""
     lease_s: float
-    """How long a run stays with its process without a word of that."""
+    """Seconds that a run stays with its process without a word of that."""
     poll_s: float
-    """How often it is looked what other processes did, while somebody waits for it."""
+    """Seconds between two looks at what other processes did, while somebody waits for it."""
     max_prompt_characters: int
-    """Of one step with its variables in place."""
+    """The characters of one step with its variables in place."""

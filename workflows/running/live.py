@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -33,15 +33,15 @@ from workflows.running.workflow import Flow, Used
 from workflows.transform import Value
 
 MAX_ATTEMPTS = 2
-"""How often one step is asked at most: once more where the process died that had asked."""
+"""The number of times one step is asked at most: once more if the process died that had asked."""
 MAX_COMPUTED = 10
-"""How often a step that does nothing but compute is begun at most. It begins anew with each process that dies: that may be
-none of its doing, but a step of which processes die must not end them all."""
+"""The number of times a step that does nothing but compute is begun at most. It begins anew with each process that dies:
+that may be none of its doing, but a step of which processes die must not end them all."""
 
 
 @dataclass(slots=True)
 class Spent:
-    """What a run has used, and what its steps under way have set aside."""
+    """The amounts that a run has used, and that its steps under way have set aside."""
 
     usd: float = 0.0
     tokens: int = 0
@@ -79,7 +79,7 @@ class LiveRun:
     """See the module. For the event loop's thread only."""
 
     row: NewRun | Run
-    """What was asked for, as it is stored."""
+    """The run as it is stored."""
     progress: Progress
     """The state of its steps, and its variables."""
     callers: dict[StepId, Caller] = field(default_factory=dict)
@@ -99,9 +99,9 @@ class LiveRun:
     moved_at_s: float = 0.0
     """When something of it happened last; 0: nothing yet."""
     template_tokens: dict[StepId, float] = field(default_factory=dict)
-    """Of a step's messages without its variables, roughly; filled as it is asked for."""
+    """The tokens of a step's messages without its variables, roughly; filled as it is asked for."""
     objectives: Objectives | None = None
-    """None where they have to be worked out anew."""
+    """None if they have to be worked out anew."""
     growing: int = 0
     """Calls that are about to add steps: it does not end before."""
     ended: RunState | None = None
@@ -110,7 +110,7 @@ class LiveRun:
     watchers: list[Callable[[Changes], object]] = field(default_factory=list)
     """Told of every change: streams of the whole run."""
     repeatable: bool = True
-    """Whether all answers of its steps may be given to who asks the same again."""
+    """True if all answers of its steps may be given to who asks the same again."""
     lost: bool = False
     """Another process carries it out."""
     id: str = field(init=False)
@@ -127,7 +127,7 @@ class LiveRun:
     _end: RunEnd | None = None
 
     def __post_init__(self) -> None:
-        """What is asked for all the time."""
+        """Copy what is asked for all the time out of the row."""
         self.id, self.tenant, self.app, self.no_store = (
             self.row.id,
             self.row.tenant,
@@ -137,7 +137,7 @@ class LiveRun:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it has not ended, and is carried out here."""
+        """Tell if it has not ended, and is carried out here."""
         return self.ended is None and not self.lost
 
     @property
@@ -154,7 +154,7 @@ class LiveRun:
 
     @property
     def dirty(self) -> bool:
-        """Whether something is to be committed, if it may be yet."""
+        """Tell if something is to be committed, if it may be yet."""
         return bool(self._changed or self._told or self._learned or self._new or self._end)
 
     def step(self, id: StepId, **changes: Any) -> None:
@@ -167,7 +167,7 @@ class LiveRun:
         self._changed[id] = None
 
     def is_kept(self, step: StepId) -> bool:
-        """Whether all that was noted of a step, and is not being written, is committed."""
+        """Tell if all that was noted of a step, and is not being written, is committed."""
         return step not in self._changed
 
     def told(self, variables: Iterable[VariableId]) -> None:
@@ -196,14 +196,24 @@ class LiveRun:
                 self.cells.pop(id, None)
 
     def taken(self, now_s: float) -> RunChange | None:
-        """All of that, to be committed; None where there is nothing but what has to wait for the end of a list."""
+        """All of that, to be committed; None if there is nothing but what has to wait for the end of a list."""
         new = [id for id in self._new if not self._is_early(id)]
         changed = [id for id in self._changed if not self._is_early(id)]
         told = [self.cells[id] for id in self._told if not self._is_of_early(id)]
         if not (new or changed or told or self._learned or self._end):
             return None
+        change = self._change(now_s, new, changed, told)
+        for left, of_it in ((self._new, new), (self._changed, changed), (self._told, [c.id for c in told])):
+            for id in of_it:
+                del left[id]
+        self._end, self._learned = None, set()
+        return change
+
+    def _change(
+        self, now_s: float, new: Sequence[StepId], changed: Sequence[StepId], told: Sequence[Cell]
+    ) -> RunChange:
         plans = [self.graph.steps[id] for id in new]
-        change = RunChange(
+        return RunChange(
             self.id,
             now_s,
             {id: replace(self.steps[id], state=self.progress.steps[id].value) for id in changed},
@@ -214,14 +224,9 @@ class LiveRun:
             variables_of(plans, end_user=self.row.end_user),
             {id: dict(self.graph.steps[id].reads) for id in self._learned},
         )
-        for left, of_it in ((self._new, new), (self._changed, changed), (self._told, [c.id for c in told])):
-            for id in of_it:
-                del left[id]
-        self._end, self._learned = None, set()
-        return change
 
     def _is_early(self, step: StepId) -> bool:
-        """Whether it runs on an item of a list that is not whole: nothing of it is committed before the list is."""
+        """Tell if it runs on an item of a list that is not whole: nothing of it is committed before the list is."""
         plan = self.graph.steps.get(step)
         if plan is None or plan.early is None:
             return False
@@ -233,7 +238,7 @@ class LiveRun:
         return producer is not None and self._is_early(producer.id)
 
     def give_back(self, change: RunChange) -> None:
-        """What could not be committed is to be committed after all."""
+        """Take back what could not be committed: it is to be committed after all."""
         self._new = {step.id: None for step in change.new_steps} | self._new
         self._changed |= dict.fromkeys(change.steps)
         self._told |= dict.fromkeys([*change.streaming, *(end.id for end in change.variables)])
@@ -285,7 +290,7 @@ def kept_step(
 
 
 def body_of(step: Step, caller: Mapping[str, Any], attached: bool) -> bytes:
-    """What another process needs to ask a step. Integers beyond 64 bits are told as JSON numbers."""
+    """Encode what another process needs to ask a step. Integers beyond 64 bits are told as JSON numbers."""
     whole = {"step": dumped(step), "caller": caller, "attached": attached}
     try:
         return orjson.dumps(whole)
@@ -308,7 +313,7 @@ def why(failure: Failure | None) -> WhyFailed:
 
 
 def _ended(cell: Cell) -> VariableEnd:
-    """How a variable ended, as it is stored."""
+    """Return the end of a variable, as it is stored."""
     value = None if cell.value is None else stored_value(cell.value)
     failed = cell.failure if cell.state is not VariableState.SKIPPED else None
     return VariableEnd(cell.id, cell.state.value, value, None if failed is None else stored_failure(failed))

@@ -1,4 +1,4 @@
-"""What the steps of a workflow are carried out with, beside engines: components and kept collections.
+"""Defines what the steps of a workflow are carried out with, beside engines: components and kept collections.
 
 Interfaces only. What they raise for a step is engines.components.component.ComponentError. Cancelling the awaiting task
 withdraws the work at once, whether it waits or is under way.
@@ -16,11 +16,11 @@ from workflows.running.indexes import Indexes
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What `Runs` takes to carry out workflows."""
+    """The means by which `Runs` carries out workflows."""
 
     components: Components
     indexes: Indexes
     profile: Callable[[], Profile]
-    """Of components and engines as they are now: what the passes go by."""
+    """Returns components and engines as they are now: what the passes go by."""
     usd_per_item: Mapping[str, float] = field(default_factory=dict)
-    """What components charge for a text, a search or a call, by name; 0 for those that are not in it."""
+    """The price of a text, a search or a call, by component; 0 for those that are not in it."""

@@ -16,7 +16,7 @@ from workflows.unfolding import Added
 
 @dataclass(frozen=True, slots=True)
 class NewGraph:
-    """What is to be carried out."""
+    """The steps that are to be carried out."""
 
     caller: Caller
     steps: tuple[Step, ...]
@@ -30,9 +30,9 @@ class NewGraph:
     idempotency_key: str = ""
     idempotency_hash: bytes = b""
     size_bytes: int = 0
-    """Of the request that it came with."""
+    """The bytes of the request that it came with."""
     id: RunId = ""
     """New unless given."""
     flow: Flow = field(default_factory=Flow.of_calls)
     added: Added | None = None
-    """Of a workflow: what it begins with. `steps` are its first steps."""
+    """For a workflow: what it begins with. `steps` are its first steps."""

@@ -19,7 +19,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
-import numpy as np
 import structlog
 
 from engines.components.component import ComponentError, Work
@@ -45,7 +44,7 @@ T = TypeVar("T")
 
 CHAT = "chat"
 _STATUS = 502
-"""Of a step whose component did not answer."""
+"""The status of a step whose component did not answer."""
 Outcome = Mapping[VariableId, Held | TransformFailed]
 
 
@@ -62,7 +61,7 @@ class Primitives:
         self._knobs = knobs
 
     async def carry_out(self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]]) -> Changes:
-        """What follows from a step whose start was noted. Raises nothing but CancelledError."""
+        """Carry out a step whose start was noted, and return what follows. Raises nothing but CancelledError."""
         step = run.graph.steps[id]
         named = str(step.what.get("component") or "")
         try:
@@ -145,7 +144,7 @@ class Primitives:
 
     async def _ingest(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
         vectors, index = compute.vectors(step, held), self._index_for(run, step)
-        await index.add(int(step.what["start"]), vectors.texts, np.asarray(vectors.rows))
+        await index.add(int(step.what["start"]), vectors.texts, vectors.rows)
         return Opaque(index)
 
     async def _search(self, run: LiveRun, step: Step, held: Mapping[str, Held], work: Work) -> Held:
@@ -218,7 +217,7 @@ def _opaque(value: Held) -> Any:
 
 
 def _size(held: Held) -> int:
-    """What working on a value costs, in bytes."""
+    """Return the cost of working on a value, in bytes."""
     return 0 if isinstance(held, Opaque) else size_bytes(held)
 
 
@@ -233,12 +232,12 @@ async def _all(asked: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 def _items(step: Step, held: Mapping[str, Held]) -> int:
-    """How many texts, searches or calls a component is asked for at most."""
+    """Count the texts, searches or calls that a component is asked for at most."""
     return len(compute.texts(step, held)) if "texts" in step.what else int(step.primitive == "tool")
 
 
 def _note(run: LiveRun, step: Step, work: Work) -> None:
-    """What the page of the run shows of a component's part in it."""
+    """Note a component's part in the step, for the page of the run."""
     if not work.shared:
         return
     last = work.shared[-1]

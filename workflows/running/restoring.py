@@ -27,17 +27,19 @@ from workflows.criteria import Criteria
 from workflows.graph import Graph, loaded
 from workflows.graph import Step as Plan
 from workflows.names import StepId, VariableId
+from workflows.progress import Failure as WhyFailed
 from workflows.progress import Progress, StepState
 from workflows.running.cell import Cell
 from workflows.running.door import Caller
 from workflows.running.live import LiveRun, value_of, why
 from workflows.running.workflow import Flow
+from workflows.transform import Value
 
 log = structlog.get_logger(__name__)
 
 _BEING_ASKED = ("running", "unknown")
 Find = Callable[[str, str, str], Awaitable[Cell | None]]
-"""Of a tenant, a variable's id and an end user: `Runs.find`."""
+"""Finds a cell by tenant, a variable's id and an end user: `Runs.find`."""
 ReadCaller = Callable[[str, Mapping[str, Any]], Caller]
 """`Door.caller`."""
 
@@ -67,14 +69,10 @@ def restored(
     caller_of: ReadCaller,
     made: Callable[[VariableId, str], Cell],
 ) -> LiveRun:
-    """A stored run. Raises what reading its context does, where that is not of this version."""
+    """A stored run. Raises what reading its context does, if that is not of this version."""
     row = whole.run
-    known = {variable.id: variable for variable in whole.variables}
     stored = {step.plan.id: step for step in whole.steps}
-    values = {id: value_of(v.value) for id, v in known.items() if v.state == "ready" and v.value is not None}
-    values |= {id: c.value for id, c in outside.items() if c.state == "ready" and c.value is not None}
-    failures = {id: why(v.failure) for id, v in known.items() if v.state in ("failed", "cancelled")}
-    failures |= {id: c.failure or why(None) for id, c in outside.items() if c.ended and id not in values}
+    values, failures = _ended_before(whole, outside)
     flow = Flow.of_calls()
     left: set[StepId] = set()
     if row.workflow:
@@ -98,11 +96,31 @@ def restored(
         run.spent.usd += step.progress.cost_usd
         run.spent.tokens += step.progress.prompt_tokens + step.progress.completion_tokens
     run.grew(id for id in graph.steps if id not in stored)
+    known = {variable.id: variable for variable in whole.variables}
     for id, cell in run.cells.items():
         cell.kept = cell.ended
         if (variable := known.get(id)) is not None:
             cell.attempt, cell.expires_at_s = variable.attempt, variable.expires_at_s
     return run
+
+
+def _ended_before(
+    whole: WholeRun, outside: Mapping[VariableId, Cell]
+) -> tuple[dict[VariableId, Value], dict[VariableId, WhyFailed]]:
+    """Return the values and the failures of what ended already: the run's own variables, and those of others."""
+    values: dict[VariableId, Value] = {}
+    failures: dict[VariableId, WhyFailed] = {}
+    for variable in whole.variables:
+        if variable.state == "ready" and variable.value is not None:
+            values[variable.id] = value_of(variable.value)
+        elif variable.state in ("failed", "cancelled"):
+            failures[variable.id] = why(variable.failure)
+    for id, cell in outside.items():
+        if cell.state == "ready" and cell.value is not None:
+            values[id] = cell.value
+        elif cell.ended and id not in values:
+            failures[id] = cell.failure or why(None)
+    return values, failures
 
 
 def _submitted(whole: WholeRun, caller_of: ReadCaller) -> tuple[Graph, dict[StepId, Caller], set[StepId]]:
@@ -133,7 +151,7 @@ def _state(plan: Plan, step: Step) -> StepState:
 
 
 def _progress(progress: Progress, step: Step) -> StepProgress:
-    """How far a step is. If its value was in memory only, and is made again, that is no further attempt."""
+    """Return the progress of a step. If its value was in memory only, and is made again, that is no further attempt."""
     again = step.progress.state == "done" and progress.steps[step.plan.id] is not StepState.DONE
     return replace(step.progress, attempts=0) if again else step.progress
 

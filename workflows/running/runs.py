@@ -105,7 +105,7 @@ class Runs:
         move: Callable[[Callable[[Placement], Placement]], None] = lambda placed_anew: None,
         means: Means | None = None,
     ) -> None:
-        """`move` is engines.registry.Registry.move. `means`: None where there are no workflows."""
+        """`move` is engines.registry.Registry.move. `means`: None if there are no workflows."""
         self.store = store
         self.knobs = knobs
         worker = owner or f"{os.getpid()}-{secrets.token_hex(8)}"
@@ -116,7 +116,7 @@ class Runs:
         self._live: dict[str, LiveRun] = {}
         self._open: dict[tuple[str, str], LiveRun] = {}
         self._cells: weakref.WeakValueDictionary[VariableId, Cell] = weakref.WeakValueDictionary()
-        """Of the variables that the steps of its runs write."""
+        """The cells of the variables that the steps of its runs write."""
         self._noted: TTLCache[tuple[VariableId, Criteria, bool], bool] = TTLCache(_GETS, _NOTED_S)
         """Gets that the processes that carry their runs out were told of lately."""
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -150,7 +150,7 @@ class Runs:
 
     @property
     def door(self) -> Door:
-        """What steps are asked by."""
+        """Return the door by which steps are asked."""
         return self._asker.door
 
     def start(self) -> None:
@@ -235,25 +235,7 @@ class Runs:
         outside = await self._outside(caller, graph, new.steps, flow.given)
         if any(cell.private for cell in outside.values()):
             caller = caller.stored_nowhere()
-        row = NewRun(
-            new.id or new_id("run"),
-            caller.tenant,
-            now,
-            key_id=caller.key_id or "",
-            contributor=caller.contributor,
-            app=new.app,
-            no_store=caller.no_store,
-            background=new.background,
-            gets={id: str(criteria) for id, criteria in new.gets.items() if id.startswith("var_")},
-            budget=new.budget,
-            keep_values_s=self.knobs.keep_values_s,
-            context={} if caller.no_store else flow.context(caller),
-            idempotency_key=new.idempotency_key,
-            idempotency_hash=new.idempotency_hash,
-            workflow=flow.definition.name,
-            version=flow.definition.version,
-            end_user=caller.end_user,
-        )
+        row = _row(new, caller, now, self.knobs.keep_values_s)
         known = {id: cell for id, cell in outside.items() if cell.ended}
         progress = Progress(
             graph,
@@ -289,7 +271,7 @@ class Runs:
         self._flows.began(run)
 
     def cells_of(self, row: NewRun | Run) -> Callable[[VariableId, str], Cell]:
-        """What makes the cells of a run's variables, for `Progress`."""
+        """Return a maker of the cells of a run's variables, for `Progress`."""
 
         def made(id: VariableId, name: str) -> Cell:
             cell = self._cells[id] = Cell(
@@ -311,7 +293,7 @@ class Runs:
         return await self.begin(self._flows.graph_of(new, plans))
 
     async def resolve(self, tenant: str, id: str, step: StepId, resolution: Resolution) -> bool:
-        """Go on with a step that is `unknown`, whoever carries its run out; False where the tenant has none such."""
+        """Go on with a step that is `unknown`, whoever carries its run out; False if the tenant has none such."""
         run = self._here(tenant, id)
         if run is None or run.ended is not None:
             return await done(self.store.resolve(tenant, id, step, resolution))
@@ -350,8 +332,10 @@ class Runs:
         return run if extended else await self.begin(new)
 
     async def _extend(self, run: LiveRun, new: NewGraph) -> bool:
-        """Whether the run was extended: not where it is over by now. Once rows are written the answer is yes, so that
-        nobody submits them a second time."""
+        """Extend the run; False if it is over by now.
+
+        Once rows are written the answer is yes, so that nobody submits them a second time.
+        """
         if not run.goes_on:
             # Since it was found: nothing of this may be written, for nobody would carry it out.
             return False
@@ -450,7 +434,7 @@ class Runs:
     # ---- variables
 
     async def find(self, tenant: str, id: VariableId, end_user: str = "") -> Cell | None:
-        """A variable by its id; None where the tenant, or its end user, has none such. Hold on to it while you wait."""
+        """A variable by its id; None if the tenant, or its end user, has none such. Hold on to it while you wait."""
         cell = self._cells.get(id) or await self._elsewhere.watch(tenant, id)
         return cell if cell is not None and (cell.tenant, cell.end_user) == (tenant, end_user) else None
 
@@ -566,7 +550,7 @@ class Runs:
         return run if run is not None and run.tenant == tenant else None
 
     async def request_cancel(self, tenant: str, id: str) -> bool:
-        """Cancel a run, whoever carries it out; False where the tenant has none such that goes on."""
+        """Cancel a run, whoever carries it out; False if the tenant has none such that goes on."""
         run = self._here(tenant, id)
         if run is not None and run.ended is None:
             self.cancel(run)
@@ -884,6 +868,29 @@ def _why_not(cell: Cell) -> WhyFailed:
     """Why an outside variable that has ended cannot be read."""
     message = "Its value was stored nowhere (no-store), or is gone."
     return cell.failure or WhyFailed("not_stored", message, (cell.name or cell.id,))
+
+
+def _row(new: NewGraph, caller: Caller, now_s: float, keep_values_s: float) -> NewRun:
+    flow = new.flow
+    return NewRun(
+        new.id or new_id("run"),
+        caller.tenant,
+        now_s,
+        key_id=caller.key_id or "",
+        contributor=caller.contributor,
+        app=new.app,
+        no_store=caller.no_store,
+        background=new.background,
+        gets={id: str(criteria) for id, criteria in new.gets.items() if id.startswith("var_")},
+        budget=new.budget,
+        keep_values_s=keep_values_s,
+        context={} if caller.no_store else flow.context(caller),
+        idempotency_key=new.idempotency_key,
+        idempotency_hash=new.idempotency_hash,
+        workflow=flow.definition.name,
+        version=flow.definition.version,
+        end_user=caller.end_user,
+    )
 
 
 def _rows(new: NewGraph, caller: Caller, no_store: bool) -> list[NewStep]:

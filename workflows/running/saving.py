@@ -22,11 +22,11 @@ T = TypeVar("T")
 
 _AGAIN_S = 1.0
 _GROUPED_S = 0.05
-"""What nobody waits for is committed together so long: several steps of a chain whose engine is fast."""
+"""Seconds for which what nobody waits for is committed together: several steps of a chain whose engine is fast."""
 
 
 def done(future: Future[T]) -> Awaitable[T]:
-    """What comes of a write. One that is done already costs no turn of the loop, as in a simulation."""
+    """Return the result of a write. One that is done already costs no turn of the loop, as in a simulation."""
     return _result(future) if future.done() else asyncio.wrap_future(future)
 
 

@@ -26,7 +26,7 @@ Hit = tuple[str, float, int]
 
 
 _FIRST_ROWS, _MOST_ROWS = 64, 4096
-"""Of one block: each is as large as all before it together, up to there."""
+"""The rows of one block: each is as large as all before it together, up to there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """What a search looks at: everything that was there when it began."""
+    """The rows that a search looks at: everything that was there when it began."""
 
     count: int
     blocks: tuple[_Block, ...]
@@ -90,13 +90,13 @@ class VectorTable:
 
     @property
     def dimensions(self) -> int:
-        """Of its vectors; 0 before the first."""
+        """Return the dimensions of its vectors; 0 before the first."""
         return int(self._blocks[0].matrix.shape[1]) if self._blocks else 0
 
-    def add(self, place: int, texts: Sequence[str], vectors: Vectors) -> None:
+    def add(self, place: int, texts: Sequence[str], vectors: Sequence[Vectors] | Vectors) -> None:
         """Take texts in at places from `place` on; adding the same again changes nothing.
 
-        Raises ValueError where the vectors are not as many as the texts, or of another size than those before.
+        Raises ValueError if the vectors are not as many as the texts, or of another size than those before.
         """
         if len(texts) != len(vectors):
             raise ValueError(f"there are {len(vectors)} vectors for {len(texts)} texts")

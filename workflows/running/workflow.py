@@ -1,4 +1,4 @@
-"""What a run goes by: a workflow, by which it grows as values come; or nothing but the calls that it is made of."""
+"""Describes what a run goes by: a workflow, by which it grows as values come; or the calls that it is made of."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class NewWorkflow:
     """As read_inputs gave them."""
     app: str = ""
     criteria: Criteria = Criteria.LATENCY
-    """Of the output: TTFT where the client reads it as a stream."""
+    """The criteria of the output: TTFT if the client reads it as a stream."""
     fields: Mapping[str, Any] = field(default_factory=dict)
-    """Of the client's chat completion: sampling fields that the output's chat takes over where it does not set them."""
+    """The client's sampling fields, which the output's chat takes over if it does not set them."""
     budget: RunBudget = field(default_factory=RunBudget)
     background: bool = False
     """It goes on when its client leaves."""
     idempotency_key: str = ""
     idempotency_hash: bytes = b""
     size_bytes: int = 0
-    """Of the request that it came with."""
+    """The bytes of the request that it came with."""
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class Flow:
 
     @property
     def declared(self) -> bool:
-        """Whether it is a workflow's; else clients add steps to it, and it grows by nothing else."""
+        """Tell if it is a workflow's; else clients add steps to it, and it grows by nothing else."""
         return bool(self.definition.name)
 
     def context(self, caller: Caller) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class Flow:
 
     @classmethod
     def read(cls, run_id: str, context: Mapping[str, Any], max_items: int) -> Flow:
-        """Of what `context` gave."""
+        """Read what `context` gave."""
         declared, plans = definition.loaded(context["definition"]), plan.loaded(context["plans"])
         inputs = context["inputs"]
         unfolding = Unfolding(run_id, declared, plans, inputs, max_items=max_items)
@@ -117,14 +117,14 @@ class Flow:
 
     @classmethod
     def of_calls(cls) -> Flow:
-        """Of a run whose steps come from clients."""
+        """Return the flow of a run whose steps come from clients."""
         nothing = definition.submitted(())
         return cls(nothing, {}, {}, {}, Unfolding("", nothing, {}, {}), {})
 
 
 @dataclass(slots=True)
 class Used:
-    """What the steps of a run have used: the sum of their usages."""
+    """The use of a run's steps: the sum of their usages."""
 
     prompt_tokens: int = 0
     cached_tokens: int = 0

@@ -41,7 +41,7 @@ class Pair:
     completion_tokens: int = 0
     """0 if the log does not say."""
     score: float | None = None
-    """How good a person found the answer, 0 to 1; None if the log does not say."""
+    """A person's score of the answer, 0 to 1; None if the log does not say."""
     correction: str = ""
     """The right answer by a person's word; empty if the log does not say."""
 

@@ -74,7 +74,7 @@ class ImportCounts:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to import, and for whom."""
+    """The settings of an import: its tenant, its format and the kind of its examples."""
 
     tenant: str | None
     """None: a line of understudy's export goes to the tenant it names, any other is nobody's."""
@@ -82,7 +82,7 @@ class Options:
     kind: Kind | None = None
     """Overrides the kind that the format implies."""
     again: bool = False
-    """Whether to read files again that an earlier run has done."""
+    """True reads files again that an earlier run has done."""
 
 
 class Importer:

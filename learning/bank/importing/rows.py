@@ -52,24 +52,11 @@ def line_of(example: Example, embedded_text: str, vector: Vector | None) -> byte
 
 def row_of_export(fields: Mapping[str, Any], tenant: str | None) -> Restored:
     """The row of an exported line, under `tenant` if it is given, else under the line's own tenant. Raises BadLine."""
-    if tenant not in (None, fields.get("tenant")) and user_scope(fields["scope"]):
-        raise BadLine("it is of one end user of another tenant, and nobody here would be known as that user")
-    tenant = tenant or fields.get("tenant")
-    if not isinstance(tenant, str) or not _TENANT.fullmatch(tenant):
-        raise BadLine("'tenant' must be 32 hexadecimal digits or 'default'")
-    kind = fields.get("kind", "observed")
-    if kind not in ("observed", "demonstration"):
-        raise BadLine("'kind' must be observed or demonstration")
-    for name in _TEXTS:
-        if not isinstance(fields.get(name, ""), str):
-            raise BadLine(f"{name!r} must be a text")
-    for name in _COUNTS:
-        value = fields.get(name, 0)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
-            raise BadLine(f"{name!r} must be a whole number")
+    owner = _tenant_of(fields, tenant)
+    _check(fields)
     vector = _vector(fields.get("vector"))
     new = NewExample(
-        tenant=tenant,
+        tenant=owner,
         scope=fields["scope"],
         question=fields["question"],
         answer=fields["answer"],
@@ -80,7 +67,7 @@ def row_of_export(fields: Mapping[str, Any], tenant: str | None) -> Restored:
         request_id=fields["request_id"],
         prompt_tokens=fields.get("prompt_tokens", 0),
         completion_tokens=fields.get("completion_tokens", 0),
-        kind="demonstration" if kind == "demonstration" else "observed",
+        kind=fields.get("kind", "observed"),
         contributor=fields.get("contributor", ""),
         pinned=fields.get("pinned") is True,
         served_from_s=_number(fields.get("served_from_s") or 0.0, "served_from_s"),
@@ -91,6 +78,27 @@ def row_of_export(fields: Mapping[str, Any], tenant: str | None) -> Restored:
         _account(fields.get("account")),
         None if created_at_s is None else _number(created_at_s, "created_at_s"),
     )
+
+
+def _tenant_of(fields: Mapping[str, Any], tenant: str | None) -> str:
+    if tenant not in (None, fields.get("tenant")) and user_scope(fields["scope"]):
+        raise BadLine("it is of one end user of another tenant, and nobody here would be known as that user")
+    tenant = tenant or fields.get("tenant")
+    if not isinstance(tenant, str) or not _TENANT.fullmatch(tenant):
+        raise BadLine("'tenant' must be 32 hexadecimal digits or 'default'")
+    return tenant
+
+
+def _check(fields: Mapping[str, Any]) -> None:
+    if fields.get("kind", "observed") not in ("observed", "demonstration"):
+        raise BadLine("'kind' must be observed or demonstration")
+    for name in _TEXTS:
+        if not isinstance(fields.get(name, ""), str):
+            raise BadLine(f"{name!r} must be a text")
+    for name in _COUNTS:
+        value = fields.get(name, 0)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
+            raise BadLine(f"{name!r} must be a whole number")
 
 
 def _account(given: Any) -> Account | None:

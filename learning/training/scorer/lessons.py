@@ -37,7 +37,7 @@ CANDIDATES = 20
 MOST_EXAMPLES, MOST_REQUESTS = 6000, 1500
 """Latest examples that are read, and how many of them are asked as requests."""
 _MOST_WORDS = 8_000_000
-"""Of the examples' texts: a training reads each of them many times, and none is to be read twice."""
+"""The words of the examples' texts: a training reads each of them many times, and none is to be read twice."""
 _PAGE = 500
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 

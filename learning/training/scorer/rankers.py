@@ -84,7 +84,7 @@ def fitted(features: Floats, worth: npt.NDArray[Any], weight: npt.NDArray[Any]) 
 
 
 def nearest(features: Floats, worth: npt.NDArray[Any], weight: npt.NDArray[Any]) -> Line:
-    """The prior's ranking with worths that are about right: what serves where nothing learnt ranks better."""
+    """The prior's ranking with worths that are about right: what serves if nothing learnt ranks better."""
     prior = np.array(prior_weights())
     line = fitted((features @ prior).reshape(-1, 1).astype(np.float32), worth, weight)
     return Line(prior * max(1e-3, float(line.weights[0])), line.bias)
@@ -101,7 +101,7 @@ def terms_of(worths: Worths, row: Row, places: Sequence[int] | None = None) -> T
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """What sets of examples are worth by several rankings together: each explains what the others leave."""
+    """Estimates the worth of sets of examples by several rankings together: each explains what the others leave."""
 
     rankings: Sequence[Worths]
     weights: list[float]

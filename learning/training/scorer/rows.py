@@ -6,7 +6,7 @@ the features as they were when the request was served, never recomputed ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,9 +30,9 @@ class Row:
     request_id: str
     at_s: float
     features: npt.NDArray[np.float32]
-    """Of all candidates, (candidates, router.examples.features.NAMES)."""
+    """The features of all candidates, (candidates, router.examples.features.NAMES)."""
     answers: tuple[str, ...]
-    """Of all candidates, as router.examples.set_quality.same_answer gives them."""
+    """The answers of all candidates, as router.examples.set_quality.same_answer gives them."""
     sent: tuple[int, ...]
     """Places of the candidates that were sent; none is the counterfactual without examples."""
     quality: float
@@ -55,35 +55,46 @@ def rows_from_log(
     """Training rows of logged requests, oldest first.
 
     Left out: outcomes of the reference engine (nothing is to be learnt about helping it), of examples that were not
-    scored, of requests without a vector, and what was logged with other features or, where `embedding_version` is given,
+    scored, of requests without a vector, and what was logged with other features or, if `embedding_version` is given,
     other embeddings. Of several outcomes for the same answer the last one counts.
     """
     rows: list[Row] = []
     for choice, outcomes in choices:
         if choice.vector is None or (embedding_version and choice.embedding_version != embedding_version):
             continue
-        features = choice.candidate_features
-        if features is None and not choice.candidates:
-            # Nothing was found; what the engine can do alone is still learnt from it.
-            features = np.zeros((0, len(NAMES)), np.float32)
-        elif (
-            features is None
-            or choice.scorer_features_version != VERSION
-            or features.shape[1:] != (len(NAMES),)
-        ):
-            continue
-        ids = [int(candidate["id"]) for candidate in choice.candidates]
-        known = answers_of(ids)
-        # An answer that is gone is taken for one of its own.
-        answers = tuple(same_answer(known[id]) if id in known else f"\0{id}" for id in ids)
-        last = {
-            (o.engine, o.example_ids): o
-            for o in sorted(outcomes, key=lambda o: (o.at_s, o.id))
-            if o.engine != _reference(choice)
-        }
-        place = {id: n for n, id in enumerate(ids)}
-        rows += [
-            Row(
+        features = _features(choice)
+        if features is not None:
+            rows += _rows(choice, features, outcomes, answers_of)
+    return sorted(rows, key=lambda row: (row.at_s, row.request_id))
+
+
+def _features(choice: ChoiceRecord) -> npt.NDArray[np.float32] | None:
+    """Return the candidates' features as they were logged; None if they are of another version, or were not computed."""
+    features = choice.candidate_features
+    if features is None:
+        # Nothing was found; what the engine can do alone is still learnt from it.
+        return None if choice.candidates else np.zeros((0, len(NAMES)), np.float32)
+    current = choice.scorer_features_version == VERSION and features.shape[1:] == (len(NAMES),)
+    return features if current else None
+
+
+def _rows(
+    choice: ChoiceRecord,
+    features: npt.NDArray[np.float32],
+    outcomes: Sequence[OutcomeRecord],
+    answers_of: AnswersOf,
+) -> Iterator[Row]:
+    """Yield a row for the last outcome of each way to answer but the reference's."""
+    ids = [int(candidate["id"]) for candidate in choice.candidates]
+    known = answers_of(ids)
+    # An answer that is gone is taken for one of its own.
+    answers = tuple(same_answer(known[id]) if id in known else f"\0{id}" for id in ids)
+    in_order = sorted(outcomes, key=lambda o: (o.at_s, o.id))
+    last = {(o.engine, o.example_ids): o for o in in_order if o.engine != _reference(choice)}
+    place = {id: n for n, id in enumerate(ids)}
+    for outcome in last.values():
+        if all(id in place for id in outcome.example_ids):
+            yield Row(
                 choice.request_id,
                 choice.at_s,
                 features,
@@ -93,10 +104,6 @@ def rows_from_log(
                 1.0 / max(SMALLEST_PROBABILITY, outcome.probability),
                 choice.scope,
             )
-            for outcome in last.values()
-            if all(id in place for id in outcome.example_ids)
-        ]
-    return sorted(rows, key=lambda row: (row.at_s, row.request_id))
 
 
 def _reference(choice: ChoiceRecord) -> str:

@@ -9,7 +9,7 @@ Learning", section 2), so that no ranking judges itself.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -35,7 +35,7 @@ CHECK, HELD_OUT = 0.2, 0.3
 MOST = 8
 """Examples sent at most."""
 LESSON_WEIGHT = 0.3
-"""Of one lesson beside an example that was sent, in the ranking that learns from both."""
+"""The weight of one lesson beside an example that was sent, in the ranking that learns from both."""
 _ROOM_TOKENS = 1_000_000
 
 
@@ -90,11 +90,6 @@ def trained(
             if accepted:
                 break
     model = line.onnx(embedding_version=embedding_version, qualities=by_scope(line, ordered))
-    verb = "worth more" if accepted else "not worth more"
-    reason = (
-        f"{verb} on the hold-out: {worth['new']:.3f}; what is in use {worth['in use']:.3f},"
-        f" the nearest examples {worth['nearest']:.3f}, none {worth['none']:.3f}"
-    )
     metrics = {
         "held_out": {who: round(value, 5) for who, value in worth.items()},
         "ranking": name,
@@ -110,11 +105,19 @@ def trained(
         ),
         "outcomes": {"fit": len(fit), "validation": len(check), "held_out": len(held)},
     }
-    return Trained(model, metrics, accepted, reason)
+    return Trained(model, metrics, accepted, _reason(worth, accepted=accepted))
+
+
+def _reason(worth: Mapping[str, float], *, accepted: bool) -> str:
+    verb = "worth more" if accepted else "not worth more"
+    return (
+        f"{verb} on the hold-out: {worth['new']:.3f}; what is in use {worth['in use']:.3f},"
+        f" the nearest examples {worth['nearest']:.3f}, none {worth['none']:.3f}"
+    )
 
 
 def choose(worths: Worths, qualities: dict[str, SetQuality], row: Row, most: int = MOST) -> list[int]:
-    """What router.examples.combiner sends of a row's candidates, best first."""
+    """Choose what router.examples.combiner sends of a row's candidates, best first."""
     candidates = [
         Candidate(Example(n, 0, "", "", "", answer, "", 0.0), 0.0, gain=worth)
         for n, (answer, worth) in enumerate(zip(row.answers, worths(row.features), strict=True))
@@ -169,7 +172,7 @@ def _judges(held: Sequence[Row], rankings: Sequence[Worths]) -> tuple[Judge, Jud
 
 
 def _worth(judges: tuple[Judge, Judge], held: Sequence[Row], chosen: Sequence[Sequence[int]]) -> float:
-    """What choices for these rows are worth."""
+    """Return the mean worth of choices for these rows."""
     return _mean(_worths(judges, held, chosen), held)
 
 

@@ -51,13 +51,3 @@ def test_a_deployment_names_a_model() -> None:
     assert endpoint("GET", "/deployments/GPT-4o/files").state is State.KEPT
     assert endpoint("GET", "/models/GPT-4o").model == "GPT-4o"
     assert endpoint("GET", "/responses/Resp_A/input_items").named_id == "Resp_A"
-
-
-@pytest.mark.parametrize(
-    "target",
-    ["/deployments/a/deployments/b/chat/completions", "/deployments/a//%44eployments/b/embeddings"],
-)
-def test_a_deployment_within_a_deployment_is_refused(target: str) -> None:
-    with pytest.raises(RequestError) as refused:
-        endpoint("POST", target)
-    assert refused.value.status == 400

@@ -292,19 +292,3 @@ async def test_azures_path_names_the_model_of_a_form_whatever_it_says() -> None:
             async with here.gate.session.post(url, data=form(*parts), headers=FORM) as got:
                 assert await got.json() == {"by": "first"}
             assert b'name="model"\r\n\r\ntheirs\r\n' in here.first.asked[-1].body
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/openai/deployments/ours/deployments/elsewhere/chat/completions",
-        "/openai/deployments/ours/%64eployments/elsewhere/audio/transcriptions",
-        "/v1/deployments/ours//Deployments/elsewhere/chat/completions",
-    ],
-)
-async def test_a_deployment_within_a_deployment_is_refused(path: str) -> None:
-    async with stage() as here:
-        root = here.gate.url.removesuffix("/v1")
-        async with here.gate.session.post(URL(root + path, encoded=True), json={"messages": []}) as got:
-            assert got.status == 400
-        assert not here.other.asked and not here.first.asked

@@ -19,7 +19,7 @@ from gateway.stages.unspoken import UnspokenStage
 from router.finished import Finished
 from router.policies.fixed import Fixed
 from tests.gateway.collecting import Collected
-from tests.gateway.test_pipeline import Scripted, asked
+from tests.gateway.scripted import Scripted, asked
 
 NOBODY = cast(Any, object())
 ALL = {"exact": NOBODY, "in_flight": InFlight(), "similar": NOBODY, "limiter": NOBODY, "guardrails": NOBODY}

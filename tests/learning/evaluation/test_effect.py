@@ -8,8 +8,9 @@ from dataclasses import asdict
 import pytest
 
 from engines.engine import Price
-from learning.evaluation.effect import Replay, Told
+from learning.evaluation.effect import Replay
 from learning.evaluation.floor_replay import Floor
+from learning.evaluation.intervals import Told
 from learning.evaluation.logged import logged
 from learning.evaluation.replayed import Exploring, Routing, replayed
 from router.choosing.chooser import Chooser, Situation

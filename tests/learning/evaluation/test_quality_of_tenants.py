@@ -17,7 +17,7 @@ from learning.guarantee.quality_alarm import (
 )
 from store import Store
 from store.decisions.quality_rollups import EVERYBODY, LatelySums, QualitySums
-from store.decisions.rollups import DAY_S
+from store.sums import DAY_S
 from tests.learning.guarantee.test_quality_alarm import BAR, NOW, REFERENCES, Log, drawn
 
 TENANTS = 200

@@ -10,8 +10,8 @@ import pytest
 
 from learning.guarantee.quality_alarm import FEWEST, QualityStanding, quality_standings
 from store import Store
-from store.decisions.rollups import DAY_S
 from store.records import OutcomeRecord
+from store.sums import DAY_S
 from tests.store.rows import request_record
 
 NOW = 1_700_000_000.0

@@ -234,9 +234,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 T = 500_000 * HOUR_S
 
 
-@pytest.mark.parametrize(
-    ("bounds", "limit"), [({}, 18), ({"max_in_flight": 7}, 7), ({"min_in_flight": 40}, 40)]
-)
+@pytest.mark.parametrize(("bounds", "limit"), [({}, 18), ({"min_in_flight": 40}, 40)])
 def test_the_limit_is_learnt_from_the_log_and_bounded(
     store: Store, bounds: dict[str, Any], limit: int
 ) -> None:

@@ -69,6 +69,7 @@ def texts() -> list[tuple[str, str]]:
     ]
 
 
+@cache
 def labelled() -> list[Labelled]:
     """All of them, a second apart."""
     return [

@@ -15,8 +15,6 @@ from store import Store
 from store.records import TaskAnswer
 from tests.learning.tasks.customers import labelled
 
-ROWS = labelled()
-
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
@@ -26,7 +24,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def asked(store: Store, count: int, *, unlike: bool = False, by: str = "teacher") -> None:
-    for number, row in enumerate(ROWS[-count:]):
+    for number, row in enumerate(labelled()[-count:]):
         assert row.vector is not None
         vector = np.roll(row.vector, 57) if unlike else row.vector
         answer = TaskAnswer(
@@ -36,7 +34,7 @@ def asked(store: Store, count: int, *, unlike: bool = False, by: str = "teacher"
 
 
 def test_a_task_whose_inputs_change_moves_away_from_what_its_student_was_trained_on(store: Store) -> None:
-    made = train(ROWS[:100], seed=0, kinds=("centroid",), embedding_version="now")
+    made = train(labelled()[:100], seed=0, kinds=("centroid",), embedding_version="now")
     active = store.artifacts.publish("student", "a1", "m/intent", made.data, metrics=made.metrics)
     reader = DistanceReader(store.artifacts, store.tasks.answers)
     assert reader.of(active) is None

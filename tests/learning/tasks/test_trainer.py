@@ -16,7 +16,6 @@ from store.records import TaskAnswer
 from tests.learning.tasks.customers import labelled
 
 SLOT = "openai/gpt-4o/intent"
-ROWS = labelled()
 
 
 @dataclass
@@ -42,7 +41,7 @@ class Bench:
     def say(
         self, count: int, *, tenant: str = "acme", end_user: str = "", contributor: str = "", label: str = ""
     ) -> None:
-        for row in ROWS[self.written : self.written + count]:
+        for row in labelled()[self.written : self.written + count]:
             said = label or row.label
             answer = TaskAnswer(
                 tenant=tenant,
@@ -84,7 +83,10 @@ def test_it_is_trained_once_enough_is_new_and_answers_in_the_teachers_form(bench
     assert record.metrics["outcomes"] == 60 and record.metrics["until_id"] == 60
     student = bench.active()
     assert student is not None and student.declared.embedding_version == "now"
-    assert student.predict(ROWS[0].input, ROWS[0].vector, 1).answer == f'{{"intent": "{ROWS[0].label}"}}'
+    assert (
+        student.predict(labelled()[0].input, labelled()[0].vector, 1).answer
+        == f'{{"intent": "{labelled()[0].label}"}}'
+    )
     assert bench.learner.step() == []
 
     bench.say(60)
@@ -96,8 +98,8 @@ def test_it_is_trained_once_enough_is_new_and_answers_in_the_teachers_form(bench
 
 
 def test_a_schedule_trains_on_what_came_before_it_however_little_that_is(bench: Bench) -> None:
-    now_s = ROWS[-1].at_s
-    bench.due = lambda tenant, slot: Rhythm(every=1_000, tick_s=ROWS[29].at_s)
+    now_s = labelled()[-1].at_s
+    bench.due = lambda tenant, slot: Rhythm(every=1_000, tick_s=labelled()[29].at_s)
     pace = StudentPace(kinds=("logistic",))
     bench.made = StudentLearner(
         bench.store.tasks.answers, bench.store.artifacts, bench.due_now, pace, clock=lambda: now_s
@@ -109,7 +111,7 @@ def test_a_schedule_trains_on_what_came_before_it_however_little_that_is(bench: 
     assert bench.learner.step() == []
     # A minute passes, and with it the next time of the schedule; nothing else is new.
     now_s += 60
-    bench.due = lambda tenant, slot: Rhythm(every=1_000, tick_s=ROWS[-1].at_s)
+    bench.due = lambda tenant, slot: Rhythm(every=1_000, tick_s=labelled()[-1].at_s)
     (second,) = bench.learner.step()
     assert second.metrics["until_id"] == 40
     now_s += 60
@@ -178,7 +180,7 @@ def test_a_task_that_is_nobodys_is_left_alone(bench: Bench) -> None:
 @pytest.mark.slow
 def test_a_persons_word_outweighs_what_the_teacher_says_again_and_again(bench: Bench) -> None:
     bench.say(100)
-    repeated = ROWS[0]
+    repeated = labelled()[0]
     for number in range(4):
         again = replace(bench.store.tasks.answers.after(0, 1)[0], request_id=f"again{number}")
         bench.store.tasks.answers.record(again).result(10)

@@ -51,10 +51,10 @@ def test_what_is_like_its_lessons_is() -> None:
         assert student.predict(text, vector(text), 1).in_domain
 
 
-@pytest.mark.parametrize("data", [b"", b"no model", trained()[:-2000]], ids=["empty", "other", "cut"])
-def test_what_is_no_student_is_not_opened(data: bytes) -> None:
-    with pytest.raises(StudentBroken):
-        Student.open(data)
+def test_what_is_no_student_is_not_opened() -> None:
+    for data in (b"", b"no model", trained()[:-2000]):
+        with pytest.raises(StudentBroken):
+            Student.open(data)
 
 
 def test_one_of_other_embeddings_is_not_opened() -> None:

@@ -6,12 +6,12 @@ import pytest
 
 from admin.usage_report import usage_total
 from store import Store
-from store.decisions.rollups import DELETED
 from store.held import Held
 from store.jobs.operator_asks import OperatorAsk
 from store.people.configured import ConfiguredKey, ConfiguredTenant
 from store.people.keys import KeptInConfiguration
 from store.people.limits import Limits, Terms
+from store.sums import DELETED
 from tests.store.rows import choice_record, new_example, outcome_record, request_record
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from store import Store
-from store.decisions.rollups import DAY_S, HOUR_S
 from store.decisions.usage import Amounts, Used
 from store.jobs.operator_asks import OperatorAsk
+from store.sums import DAY_S, HOUR_S
 from tests.store.rows import request_record
 
 NOW = 1_700_000_000.0 // DAY_S * DAY_S

@@ -8,8 +8,8 @@ import pytest
 
 from store import Store
 from store.decisions.quality_rollups import EVERYBODY, QualitySums
-from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S
 from store.records import OutcomeRecord
+from store.sums import DAY_S, HOUR_S, MINUTE_S
 from tests.store.rows import request_record
 
 NOW = 1_700_000_000.0 // DAY_S * DAY_S
@@ -133,6 +133,7 @@ def test_what_is_known_lately_has_the_latest_and_two_periods_of_each_with_enough
 def test_old_sums_go_in_their_time(store: Store) -> None:
     note(store, 1, 1.0)
     sums(store)
-    assert store.decisions.quality.trim(NOW + 4 * HOUR_S).result(30) == 2
-    assert store.decisions.quality.trim(NOW + 41 * DAY_S).result(30) == 2
+    store.decisions.trim_sums(NOW + 4 * HOUR_S).result(30)
+    assert store.decisions.quality.sums(MINUTE_S, NOW) == [] != store.decisions.quality.sums(HOUR_S, NOW)
+    store.decisions.trim_sums(NOW + 41 * DAY_S).result(30)
     assert sums(store) and store.decisions.quality.sums(HOUR_S, NOW) == []

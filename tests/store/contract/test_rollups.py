@@ -6,7 +6,8 @@ import pytest
 
 from store import Store
 from store.decisions.requests import RequestLog
-from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, LatencyCount, RequestRollups, percentile
+from store.decisions.rollups import LatencyCount, RequestRollups, percentile
+from store.sums import DAY_S, HOUR_S, MINUTE_S
 from tests.store.contract.conftest import Opening
 from tests.store.rows import request_record
 
@@ -62,13 +63,13 @@ def test_trimming_the_log_keeps_the_sums_and_old_sums_go_in_their_time(store: St
     note(log, 50)
     rollups = caught_up(store)
     assert sum(row.requests for row in rollups.requests(MINUTE_S, NOW)) == 4
-    rollups.trim(NOW + 5 * HOUR_S).result(30)
+    store.decisions.trim_sums(NOW + 5 * HOUR_S).result(30)
     assert rollups.requests(MINUTE_S, NOW) == []
     assert sum(row.requests for row in rollups.requests(HOUR_S, NOW)) == 4
-    rollups.trim(NOW + 50 * DAY_S).result(30)
-    assert rollups.requests(HOUR_S, 0) == [] and rollups.by_key(0) == []
+    store.decisions.trim_sums(NOW + 50 * DAY_S).result(30)
+    assert rollups.requests(HOUR_S, 0) == []
     assert sum(row.requests for row in rollups.requests(DAY_S, 0)) == 4
-    rollups.trim(NOW + 500 * DAY_S).result(30)
+    store.decisions.trim_sums(NOW + 500 * DAY_S).result(30)
     assert rollups.requests(DAY_S, 0) == []
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from admin.usage_report import usage_total
 from store import Store
-from store.decisions.rollups import DELETED
 from store.decisions.usage import OTHERS, Amounts, Bounds, UsageSum, Used
 from store.records import RequestRecord
+from store.sums import DELETED
 from tests.store.rows import request_record
 
 DAY_S, HOUR_S = 86_400, 3_600
@@ -142,9 +142,9 @@ def test_the_books_outlive_the_log_and_end_after_400_days(store: Store) -> None:
     note(store, 1)
     store.decisions.requests.trim(NOW + DAY_S).result(30)
     assert sums(store)[0].amounts.requests == 1
-    store.decisions.usage.trim(NOW + 399 * DAY_S).result(30)
+    store.decisions.trim_sums(NOW + 399 * DAY_S).result(30)
     assert sums(store)[0].amounts.requests == 1
-    assert store.decisions.usage.trim(NOW + 402 * DAY_S).result(30) == 2 and sums(store) == []
+    assert store.decisions.trim_sums(NOW + 402 * DAY_S).result(30) == 2 and sums(store) == []
 
 
 def test_an_unknown_dimension_is_refused(store: Store) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from store.decisions.requests import RequestLog
-from store.decisions.rollups import DELETED
 from store.decisions.usage import UsageBooks
+from store.sums import DELETED
 from tests.store.rows import request_record
 
 pytest.importorskip("psycopg")

@@ -27,3 +27,12 @@ def test_stopping_does_not_wait_for_a_chore_that_is_not_due() -> None:
     keeper.start()
     keeper.stop()
     assert not ran.is_set()
+
+
+def test_a_chore_that_is_added_later_is_done_at_its_time() -> None:
+    ran = threading.Event()
+    keeper = Housekeeper([Chore("rare", 3600, lambda: None)])
+    keeper.start()
+    keeper.add([Chore("often", 0.01, ran.set)])
+    assert ran.wait(60)
+    keeper.stop()

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from store import Store
 from tests.learning.guarantee.test_quality_alarm import NOW, REFERENCES, Log
 from tests.patience import wait_for
+from understudy.background.housekeeping import Housekeeper
 from understudy.background.quality_watch import QualityMetrics, QualityWatch
 from understudy.settings.file import parse_config
 from understudy.setup.webhooks import _look
@@ -43,7 +44,8 @@ def test_series_follow_what_becomes_known(store: Store) -> None:
 
     # Another test's thread may still be ending.
     before = set(threading.enumerate())
-    watch.start()
+    keeper = Housekeeper(watch.chores)
+    keeper.start()
     try:
         Log(store).note([0.0] * 100)
         wait_for(lambda: value("understudy_quality_alarm") == 2, "the alarm")
@@ -53,7 +55,7 @@ def test_series_follow_what_becomes_known(store: Store) -> None:
         Log(store, "b2").note([1.0] * 200, at_s=NOW - 60, apart_s=0.1)
         wait_for(lambda: value("understudy_quality_alarm") == 0, "the end of the alarm")
     finally:
-        watch.stop()
+        keeper.stop()
     assert "housekeeper" not in {thread.name for thread in set(threading.enumerate()) - before}
 
 

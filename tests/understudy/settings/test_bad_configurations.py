@@ -252,6 +252,36 @@ def test_a_right_one_is_not_doubted(text: str, tmp_path: Path) -> None:
     assert doubts(load_config(written(tmp_path, text), {})) == []
 
 
+RETIRED = """
+engines: {a: {base_url: "http://127.0.0.1:1/v1"}, b: {base_url: "http://127.0.0.1:2/v1"}}
+models: {m: {engines: [a, b], advanced: {floor_confidence: 0.9, epsilon: 0.1}}}
+memory: {advanced: {answer_vectors: false}}
+workflows: {max_depth: 7, passes: [prune], advanced: {max_prompt_characters: 9}}
+learning: {advanced: {train_scorer: false, max_outcomes: 160}}
+replay: {advanced: {max_in_flight: 3}}
+"""
+
+
+def test_a_file_with_retired_settings_is_taken_along_and_told_of(tmp_path: Path) -> None:
+    config = load_config(path := written(tmp_path, RETIRED), {})
+    keys = [told.split(" is no setting any more: ")[0] for told in config.retired]
+    assert keys == [
+        "models.m.advanced.floor_confidence",
+        "memory.advanced.answer_vectors",
+        "learning.advanced.max_outcomes",
+        "learning.advanced.train_scorer",
+        "workflows.advanced.max_prompt_characters",
+        "workflows.passes",
+        "workflows.max_depth",
+        "replay.advanced.max_in_flight",
+    ]
+    assert config.models["m"].advanced.epsilon == 0.1
+    checked = CliRunner().invoke(check, [str(path)])
+    assert checked.exit_code == 0
+    assert all(f"warning: {told}" in checked.stderr for told in config.retired)
+    assert "m: a -> b (fixed)" in checked.stdout.splitlines()
+
+
 def test_check_refuses_as_the_start_does(tmp_path: Path) -> None:
     text, parts = REFUSED["a group misspelt"]
     checked = CliRunner().invoke(check, [str(written(tmp_path, text))])

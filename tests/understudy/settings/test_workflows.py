@@ -35,11 +35,11 @@ KEPT = {**SERVED, "memory": {"data_dir": None}}
 
 
 def test_workflows_stand_beside_the_settings_of_runs() -> None:
-    config = parse_config({**KEPT, "workflows": {"max_steps": 7, "passes": ["prune"], "qa": WORKFLOW}})
+    config = parse_config({**KEPT, "workflows": {"max_steps": 7, "qa": WORKFLOW}})
     assert config.workflows.max_steps == 7
     assert config.workflows.definitions == {"qa": WORKFLOW}
     found = config.definitions()["qa"]
-    assert (found.name, found.output, found.passes) == ("qa", "answer", {"prune"})
+    assert (found.name, found.output) == ("qa", "answer")
     again = parse_config(config.model_dump(mode="json", exclude_unset=True))
     assert again.workflows == config.workflows
 

@@ -1,16 +1,21 @@
-"""Answers get a vector in the background: all of them, once, slowly, by one worker at a time, and only when asked to."""
+"""Questions and answers get a vector in the background: all of them, once, by one worker at a time."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from learning.bank.answer_embedding import AnswerEmbedder, version_of
+from learning.bank.background_embedding import (
+    AnswerEmbedder,
+    BackgroundEmbedder,
+    QuestionEmbedder,
+    version_of,
+)
 from store.examples.answer_vectors import AnswerVectors
 from store.examples.bank import ExampleBank
 from store.jobs.claims import EmbeddingClaims
@@ -56,13 +61,36 @@ def fill(db: Database, count: int) -> AnswerVectors:
     return AnswerVectors(db)
 
 
-def worker(answers: AnswerVectors, embedder: Embedder, db: Database, share: float = 1.0) -> AnswerEmbedder:
-    return AnswerEmbedder(
-        answers, embedder, EmbeddingClaims(db), Leases(db).lease("answers"), max_characters=12, share=share
+def worker(
+    answers: AnswerVectors,
+    embedder: Embedder,
+    db: Database,
+    share: float = 1.0,
+    *,
+    kind: str = "answer",
+    leased: bool = True,
+) -> BackgroundEmbedder[Any]:
+    claims, lease = EmbeddingClaims(db), Leases(db).lease(kind) if leased else None
+    if kind == "question":
+        return QuestionEmbedder(ExampleBank(db), embedder, claims, lease)
+    return AnswerEmbedder(answers, embedder, claims, lease, max_characters=12, share=share)
+
+
+def test_every_question_gets_a_vector_once(store: Database) -> None:
+    fill(store, 120)
+    bank, embedder = ExampleBank(store), Embedder()
+    one = QuestionEmbedder(bank, embedder, EmbeddingClaims(store), Leases(store).lease("reembed"))
+    one.start()
+    assert eventually(lambda: one.done == 120)
+    one.stop()
+    assert sorted(embedder.texts) == sorted(f"text {i}" for i in range(120))
+    assert not bank.without_vector("v2", 10, 0)
+    assert all(
+        change.vector is not None and change.embedding_version == "v2" for change in bank.tail(0, 1000)
     )
 
 
-def test_every_answer_gets_a_vector_of_its_beginning_once(store: Database, tmp_path: Path) -> None:
+def test_every_answer_gets_a_vector_of_its_beginning_once(store: Database) -> None:
     answers, embedder = fill(store, 120), Embedder()
     one = worker(answers, embedder, store)
     one.start()
@@ -74,54 +102,41 @@ def test_every_answer_gets_a_vector_of_its_beginning_once(store: Database, tmp_p
     assert len(answers.of("t", list(range(1, 121)), VERSION)) == 120
 
 
-def test_nothing_is_done_unless_it_is_started(store: Database, tmp_path: Path) -> None:
+def test_nothing_is_done_unless_it_is_started(store: Database) -> None:
     answers, embedder = fill(store, 3), Embedder()
     one = worker(answers, embedder, store)
     one.stop()
     assert not embedder.texts and len(answers.missing(VERSION)) == 3
 
 
-def test_it_goes_on_where_it_was_stopped(store: Database, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["question", "answer"])
+def test_it_goes_on_where_it_was_stopped(store: Database, kind: str) -> None:
     answers, embedder = fill(store, 60), Embedder()
-    first = worker(answers, embedder, store)
+    first = worker(answers, embedder, store, kind=kind)
     first.start()
     assert eventually(lambda: first.done >= 5)
     first.stop()
-    second = worker(answers, embedder, store)
+    second = worker(answers, embedder, store, kind=kind)
     second.start()
     assert eventually(lambda: first.done + second.done == 60)
     second.stop()
     assert len(embedder.texts) == 60, "nothing is embedded twice"
 
 
-def test_two_workers_do_not_do_the_same_work(store: Database, tmp_path: Path) -> None:
-    answers, embedder = fill(store, 40), Embedder()
-    workers = [worker(answers, embedder, store) for _ in range(2)]
+@pytest.mark.parametrize("kind", ["question", "answer"])
+@pytest.mark.parametrize("leased", [True, False])
+def test_two_workers_do_not_do_the_same_work(store: Database, kind: str, leased: bool) -> None:
+    answers, embedder = fill(store, 120), Embedder()
+    workers = [worker(answers, embedder, store, kind=kind, leased=leased) for _ in range(2)]
     for one in workers:
         one.start()
-    assert eventually(lambda: not answers.missing(VERSION))
+    assert eventually(lambda: sum(one.done for one in workers) == 120)
     for one in workers:
         one.stop()
-    assert len(embedder.texts) == 40
+    assert len(embedder.texts) == 120
 
 
-def test_it_stops_while_paused_and_does_nothing_until_resumed(store: Database, tmp_path: Path) -> None:
-    answers, embedder = fill(store, 30), Embedder()
-    one = worker(answers, embedder, store)
-    one.pause()
-    one.start()
-    time.sleep(0.1)
-    assert not embedder.texts
-    one.resume()
-    assert eventually(lambda: one.done == 30)
-    one.pause()
-    stopping = threading.Thread(target=one.stop)
-    stopping.start()
-    stopping.join(60)
-    assert not stopping.is_alive()
-
-
-def test_it_leaves_the_embedder_to_requests_most_of_the_time(store: Database, tmp_path: Path) -> None:
+def test_it_leaves_the_embedder_to_requests_most_of_the_time(store: Database) -> None:
     answers, embedder = fill(store, 6), Embedder(takes_s=0.01)
     one = worker(answers, embedder, store, share=0.2)
     one.start()
@@ -131,9 +146,7 @@ def test_it_leaves_the_embedder_to_requests_most_of_the_time(store: Database, tm
     assert all(b - a >= 0.05 for a, b in zip(embedder.at, embedder.at[1:], strict=False))
 
 
-def test_an_answer_that_cannot_be_embedded_does_not_hold_up_the_others(
-    store: Database, tmp_path: Path
-) -> None:
+def test_an_answer_that_cannot_be_embedded_does_not_hold_up_the_others(store: Database) -> None:
     answers, embedder = fill(store, 10), Embedder(refuses="answer 4 is ")
     one = worker(answers, embedder, store)
     one.start()
@@ -142,7 +155,7 @@ def test_an_answer_that_cannot_be_embedded_does_not_hold_up_the_others(
     assert [w.answer for w in answers.missing(VERSION)] == ["answer 4 is long"]
 
 
-def test_a_share_that_is_none_is_refused(store: Database, tmp_path: Path) -> None:
+def test_a_share_that_is_none_is_refused(store: Database) -> None:
     for share in (0.0, -1.0, 1.5):
         with pytest.raises(ValueError, match="share"):
             worker(AnswerVectors(store), Embedder(), store, share)

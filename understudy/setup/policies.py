@@ -1,0 +1,62 @@
+"""The policies of models that look examples up, the gates before small engines, and what follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from learning.guarantee.proof import ProofFollower
+from learning.rehearsal.kept import latest
+from learning.training.dial_follower import Apply, DialFollower
+from learning.training.metrics import LearningMetrics
+from router.finished import Finished
+from router.plan import Policy
+from router.proving.gate import Gate
+from understudy.built import Built
+from understudy.setup.few_shot import few_shot
+from understudy.setup.pipeline import fixed
+from understudy.setup.proof import gates
+
+
+def add_to(built: Built) -> None:
+    """Make every model's policy."""
+    threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
+    built.threads = built.parts.add(threads, stop=threads.shutdown)
+    metrics = built.learning_metrics = LearningMetrics(built.metrics.registry)
+
+    def count(finished: Finished) -> None:
+        plan = finished.plan
+        metrics.decided(finished.model, plan.choice if plan is not None else None)
+
+    built.parts.add(metrics, finished=count)
+    turns: dict[str, Apply] = {}
+    proven = _gates(built)
+    built.policies = {name: _policy(built, name, turns, proven.get(name)) for name in built.config.models}
+    if turns:
+        built.follow(DialFollower(built.remembered.store.dials, turns))
+
+
+def _gates(built: Built) -> Mapping[str, Gate]:
+    config, store = built.config, built.remembered.store
+    made = gates(config.models, config.engines, latest(store.folder), built.load.shedding)
+    if made:
+        built.follow(ProofFollower(store.outcomes, store.decisions.choices, made))
+    return made
+
+
+def _policy(built: Built, name: str, turns: dict[str, Apply], gate: Gate | None) -> Policy:
+    config, memory, settings = built.config, built.remembered, built.config.models[name]
+    if settings.policy == "fixed":
+        return fixed(settings)
+    if settings.policy == "few_shot":
+        rule = few_shot(settings, config, memory, built.engines, built.threads, gate)
+        turns[name] = rule.turn
+        return rule.policy
+    from understudy.setup.in_context import in_context
+
+    learned = in_context(
+        name, settings, config, memory, built.engines, built.threads, built.learning_metrics, gate
+    )
+    built.follow(learned.follower)
+    turns[name] = learned.turn
+    return learned.policy
