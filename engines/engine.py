@@ -69,7 +69,7 @@ class EngineRequest:
     without_usage: Callable[[], bytes] | None = None
     """Makes the body that does not ask for the stream's usage, if the gateway asks by itself (engines.telling_usage)."""
     not_at: frozenset[str] = frozenset()
-    """Replicas that it must not be asked of (engines.replicas)."""
+    """Replicas that it must not be asked of (engines.servers)."""
     below: str | None = None
     """Below what of the server's root `target` is (`/v2`, or nothing); None: below the base URL. The root is the base URL
     without a `/v1` at its end."""
@@ -99,7 +99,7 @@ class EngineReply:
     reason: str | None = None
     """The status line's reason phrase, where there was one."""
     first: bytes | None = None
-    """The first chunk, where engines.guard waited for it already; None where it is still in `rest`."""
+    """The first chunk, where engines.servers waited for it already; None where it is still in `rest`."""
     drained_at: float | None = None
     """When all of the body had been taken (time.monotonic); None before, and where nobody noted it."""
     kind: Kind | None = None
@@ -153,7 +153,7 @@ class EngineLoad:
     kv_tokens: int | None = None
     """How many tokens that cache holds, where the engine tells."""
     first_chunk_s: float | None = None
-    """Recent mean time to the first chunk of streams (engines.pace); None before the first stream."""
+    """Recent mean time to the first chunk of streams (engines.servers.pace); None before the first stream."""
     idle_first_chunk_s: float | None = None
     """The fastest recent time to a first chunk; None before the first stream."""
     answer_s: float | None = None
@@ -275,7 +275,7 @@ class EngineInfo:
     replica: str = ""
     """Which of the engine's base URLs, as host:port; empty where it has one."""
     replicas: tuple[str, ...] = ()
-    """All of them, of an engine that has several (engines.replicas)."""
+    """All of them, of an engine that has several (engines.servers)."""
     apis: frozenset[Api] | None = None
     """The APIs it speaks; None: nobody said, and it is asked all of them."""
     region: str = ""

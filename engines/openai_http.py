@@ -1,6 +1,6 @@
 """Any OpenAI-compatible API over HTTP: bytes out, bytes in, nothing parsed once a stream has come to its data.
 
-Refuses to know retries, limits and breakers (engines.guard), and what the bytes mean.
+Refuses to know retries, limits and breakers (engines.servers), and what the bytes mean.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from engines.aiohttp_client import AiohttpClient
-from engines.answer_times import FirstDataTimes
 from engines.answers.beginning import holds_data
 from engines.connection import Origin
 from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest
@@ -41,7 +40,7 @@ from engines.headers import (
     without_credentials,
     without_key_parameters,
 )
-from engines.timeouts import Phases, Timeouts, model_of
+from engines.timeouts import FirstDataTimes, Phases, Timeouts, model_of
 from engines.tracing import UpstreamCall, call_to
 
 HEALTH_AGENT = "understudy-health"

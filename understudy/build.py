@@ -16,11 +16,11 @@ from engines.codecs.codec import Codec
 from engines.codecs.responses import RESPONSES
 from engines.codecs.table import CODECS
 from engines.engine import Engine
-from engines.guard import Guard
-from engines.prober import Pace, Prober
 from engines.registry import Registry
-from engines.replicas import Replicas
-from engines.standing import Since
+from engines.servers.prober import Pace, Prober
+from engines.servers.server import Server
+from engines.servers.servers import Servers
+from engines.servers.standing import Since
 from gateway.endpoints.by_model import PATHS as BY_MODEL
 from gateway.endpoints.by_model import ByModel
 from gateway.endpoints.by_pipeline import ByPipeline
@@ -175,9 +175,9 @@ class Gateway:
         self._guardrails = self._make_guardrails()
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
         self._told: Callable[[str, str, float, str], None] | None = None
-        prober = Prober(self._engines.guards, knobs_of(Pace, config.health), self._stands)
+        prober = Prober(self._engines.servers, knobs_of(Pace, config.health), self._stands)
         self.parts.add(prober, start=prober.start, aclose=prober.aclose)
-        self.parts.add(self._engines.lines, start=self._count_lines)
+        self.parts.add(self._engines.managed, start=self._count_lines)
         self._add_judging()
         self._embeddings_kept: EmbeddingKeeper | None = None
         self._same = self._make_same()
@@ -385,8 +385,8 @@ class Gateway:
             return
         from understudy.background.engine_watch import EngineWatch
 
-        states, guards = self.memory.store.jobs.engine_states, self._engines.guards
-        watch = EngineWatch(states, guards, keys=keys_of(self._config))
+        states, servers = self.memory.store.jobs.engine_states, self._engines.servers
+        watch = EngineWatch(states, servers, keys=keys_of(self._config))
         self.parts.add(watch, start=watch.begin)
         self._followers.add(watch)
 
@@ -462,7 +462,7 @@ class Gateway:
         self.metrics.ended(ended)
         if isinstance(ended, Finished) and ended.complete and ended.usage and not ended.by_stand_in:
             engine = self._engines.get(ended.engine)
-            if isinstance(engine, Guard | Replicas):
+            if isinstance(engine, Servers):
                 engine.said(ended.usage.completion_tokens)
         if self._log is not None:
             self._log.write(ended)
@@ -484,14 +484,13 @@ class Gateway:
         return made and self.parts.add(made, start=made.start, stop=made.close)
 
     def _count_lines(self) -> None:
-        for name, line in self._engines.lines.items():
-            line.on_change = partial(self.metrics.waits, name)
-        for name, placing in self._engines.placings.items():
-            placing.on_placed = partial(self.metrics.placed, name)
+        for name, engine in self._engines.managed.items():
+            engine.line.on_change = partial(self.metrics.waits, name)
+            engine.placing.on_placed = partial(self.metrics.placed, name)
 
-    def _stands(self, guard: Guard, since: Since, was: Since | None) -> None:
+    def _stands(self, server: Server, since: Since, was: Since | None) -> None:
         """The state of an engine has changed."""
-        info = guard.info
+        info = server.info
         self.metrics.engine_stands(info.name, info.replica, since.state)
         if was is not None:
             log.info("engine_state", engine=info.name, replica=info.replica, state=since.state, was=was.state)

@@ -1,4 +1,4 @@
-"""Asks one URL of a component for JSON, through the guard, limits, breaker and retries that chat engines have.
+"""Asks one URL of a component for JSON, through the limits, breaker and retries that chat engines have.
 
 The URL is the configuration's. What a workflow gives goes into query values and JSON bodies only. Redirects are not
 followed; sizes and times are bounded. Errors name the component and a status, never a URL, a key or what was said.
@@ -18,17 +18,16 @@ import orjson
 from multidict import CIMultiDict
 
 from engines.attempts import Attempts
-from engines.breaker import Breaker
 from engines.candidates import Try
 from engines.components.component import ComponentError, ComponentLimits, OverHTTP
 from engines.engine import EngineInfo, EngineReply, EngineRequest
 from engines.errors import EngineError, Kind, StreamBroken
-from engines.guard import Guard, Limits
-from engines.line import Line
 from engines.openai_http import OpenAIHTTP
 from engines.proxies import proxy_for
-from engines.replicas import Replica, Replicas
 from engines.retry_after import retry_after_s
+from engines.servers.breaker import Breaker
+from engines.servers.server import Limits, Server
+from engines.servers.servers import Servers
 from engines.timeouts import Timeouts
 
 LARGE_BYTES = 64 * 1024
@@ -77,13 +76,10 @@ class URLAsked:
         self._limits = limits
         urls = (http.url, *http.further_urls)
         # Its own queue stands before it: here nothing waits but for a place that is about to be free.
-        line = Line(limits.max_queued)
-        self.guards = [self._guard(url, http, line, alone=len(urls) == 1) for url in urls]
-        self._engine: Guard | Replicas = self.guards[0]
-        if len(self.guards) > 1:
-            self._engine = Replicas([Replica(guard) for guard in self.guards], line)
+        self._engine = Servers([self._server(url, http, alone=len(urls) == 1) for url in urls])
+        self.servers = self._engine.servers
 
-    def _guard(self, url: str, http: OverHTTP, line: Line, *, alone: bool) -> Guard:
+    def _server(self, url: str, http: OverHTTP, *, alone: bool) -> Server:
         limits = self._limits
         base, _ = split_url(url)
         engine = OpenAIHTTP(
@@ -96,9 +92,9 @@ class URLAsked:
             resends=False,
             proxy=proxy_for(base),
         )
-        guarded = Limits(limits.max_in_flight, limits.max_queued, None, None, None)
+        within = Limits(limits.max_in_flight, limits.max_queued, None, None, None)
         breaker = Breaker(failures=limits.breaker_failures, open_s=limits.breaker_open_s)
-        return Guard(engine, guarded, breaker, line=line)
+        return Server(engine, within, breaker)
 
     async def post(self, value: Any, *, idempotency_key: str = "", once: bool = False) -> Came:
         """The answer to a JSON body. `once`: it is sent once at most. Raises ComponentError."""

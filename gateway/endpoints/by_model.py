@@ -18,7 +18,7 @@ from engines.chat import tokens_in_bytes
 from engines.engine import Engine, EngineReply
 from engines.errors import RequestError
 from engines.off_loop import off_loop
-from engines.replicas import Replicas
+from engines.servers.servers import Servers
 from gateway.booking import Meter
 from gateway.controls import named_session, session_of
 from gateway.encodings import accept_only_readable
@@ -156,7 +156,7 @@ class ByModel:
         not_at: frozenset[str] = frozenset()
         if asked.names_something_stored:
             engines = engines[:1]
-            if isinstance(holder := engines[0], Replicas):
+            if isinstance(holder := engines[0], Servers):
                 not_at = holder.only_where_stored(tenant, asked.stored_id)
         elif path in _SAME_MODEL_ONLY:
             engines = [engine for engine in engines if engine.info.model == planned]

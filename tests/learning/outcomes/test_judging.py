@@ -55,7 +55,7 @@ from store.records import Example, OutcomeRecord
 from store.sqlite.database import Database
 from tests.finished import finished as a_finished
 from tests.finished import whole
-from tests.knobs import guard_of, judging_limits
+from tests.knobs import judging_limits, servers_of
 
 ENGINES = ("small", "large")
 ALWAYS = judging_limits(share_offloaded=1.0, share_reference=1.0, samples=1)
@@ -148,9 +148,9 @@ def simulated(name: str, role: Any, price: Price) -> SimulatedEngine:
 
 def engines(judge: Engine | None = None, **others: Engine) -> dict[str, Engine]:
     return {
-        "small": guard_of(simulated("small", "understudy", SMALL)),
-        "large": guard_of(simulated("large", "lead", LARGE)),
-        "judge": guard_of(judge or Judges()),
+        "small": servers_of(simulated("small", "understudy", SMALL)),
+        "large": servers_of(simulated("large", "lead", LARGE)),
+        "judge": servers_of(judge or Judges()),
         **others,
     }
 
@@ -575,7 +575,7 @@ async def test_nothing_goes_out_under_a_clients_credential() -> None:
 
 @pytest.mark.parametrize("how", [RuntimeError("x"), ConnectFailed("x"), 500, 200])
 async def test_a_broken_judge_costs_a_sample_and_nothing_else(db: Database, how: int | Exception) -> None:
-    # Unguarded: a guard's breaker would make the second sample wait for it to close.
+    # Unguarded: a single's breaker would make the second sample wait for it to close.
     broken = {**engines(), "judge": Broken("judge", how)}
     async with judging(db, broken, replace(ALWAYS, others=0)) as stage:
         assert await stage.judge(finished("Q?", "A.")) == []
