@@ -87,6 +87,8 @@ class Attempts:
         self._cutter = EventCutter(limit_bytes)
         self._sent: list[bytes] = []
         self._sent_bytes = 0
+        self._broke: EngineError | bytes | None = None
+        """How it first broke off."""
         self.index = 0
         """Which of the tries answered; their number for `larger`."""
         self.trail = self._candidates.trail
@@ -275,8 +277,8 @@ class Attempts:
     ) -> AsyncIterator[bytes]:
         cutter = self._cutter = EventCutter(self._limit_bytes)
         given_up = False
-        first_break: EngineError | bytes | None = None
-        while True:
+        # Until the answer has ended, or nobody is left who gives it.
+        while self._context is not None:
             broken: EngineError | None = None
             error_event = b""
             try:
@@ -287,36 +289,48 @@ class Attempts:
             first = None
             if cutter.given_up:
                 self._candidates.end()
-            elif piece and not given_up and b'"error"' in piece:
+            elif not given_up and b'"error"' in piece:
                 piece, error_event = split_at_failure(piece)
             if piece:
                 self._note(piece)
                 yield piece
             if chunk is not None and not error_event:
                 continue
-            if broken is None and not error_event:
-                if not self.carried_on:
-                    reply.drained_at = time.monotonic()
-                if not tail.cut(delimited=reply.self_delimiting):
+            if not error_event:
+                broken, last = self._ended(reply, tail, broken, given_up=given_up)
+                if last:
+                    yield last
+                if broken is None:
                     return
-                broken = no_terminal_event(reply.engine)
-            elif not error_event and not given_up and tail.finished() and not tail.failed():
-                # The answer is whole: what is missing is its usage at most, which no other engine could tell.
-                if not tail.done():
-                    yield DONE
-                return
-            first_break = first_break or broken or error_event
             self._note_break(broken, error_event)
             successor = await self._take_over()
             if successor is not None:
                 source, cutter = successor, EventCutter(self._limit_bytes)
-            elif isinstance(first_break, EngineError):
-                raise first_break
-            else:
-                given_up = True
-                yield first_break
-                if self._context is None:
-                    return
+                continue
+            given_up = True
+            yield self._first_break()
+
+    def _ended(
+        self, reply: EngineReply, tail: Tail, broken: EngineError | None, *, given_up: bool
+    ) -> tuple[EngineError | None, bytes]:
+        """The error that a stream ended with; None where the answer is whole, with what it still lacks."""
+        if broken is None:
+            if not self.carried_on:
+                reply.drained_at = time.monotonic()
+            return (
+                no_terminal_event(reply.engine) if tail.cut(delimited=reply.self_delimiting) else None
+            ), b""
+        if given_up or not tail.finished() or tail.failed():
+            return broken, b""
+        # The answer is whole: what is missing is its usage at most, which no other engine could tell.
+        return None, b"" if tail.done() else DONE
+
+    def _first_break(self) -> bytes:
+        """The error event that the answer first broke off with. Raises the EngineError, where it was one."""
+        assert self._broke is not None
+        if isinstance(self._broke, EngineError):
+            raise self._broke
+        return self._broke
 
     async def _flow(self, reply: EngineReply, flow: Flow, take: Take) -> None:
         """See EngineReply.flow: whole events without an error; the rest is for `_in_whole_events`."""
@@ -341,6 +355,7 @@ class Attempts:
 
     def _note_break(self, error: EngineError | None, event: bytes) -> None:
         """The stream broke off; None: with an error event."""
+        self._broke = self._broke or error or event
         kind = Kind.SERVER if error is None else error.kind
         why = "" if error is None else error.message[:_WORDS_BYTES]
         self.trail[-1] = replace(self.trail[-1], kind=kind, why=why, said=event[:_WORDS_BYTES])

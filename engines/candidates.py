@@ -96,6 +96,11 @@ class Candidate:
         return replace(self.request, not_at=self.request.not_at | not_at) if not_at else self.request
 
 
+_Turn = tuple[Candidate | None, frozenset[str]]
+"""One that is asked, and where it is not."""
+_NOBODY: _Turn = None, frozenset()
+
+
 class Candidates:
     """The engines of one plan. `larger` is asked only where a request is too long, and then first."""
 
@@ -142,33 +147,35 @@ class Candidates:
             return found
         if not self.several:
             return next(filter(self._may_be_asked, self._order), None)
-        left = self._left()
-        spared: tuple[Candidate, frozenset[str]] | None = None
+        found, not_at = self._best(self._left())
+        if found is not None:
+            found.not_at = not_at
+        return found
+
+    def _best(self, left: Sequence[tuple[Candidate, frozenset[str]]]) -> _Turn:
+        """The first that may be asked; else one that is to be spared; else one to be waited for; else none."""
+        spared: _Turn = _NOBODY
         waiting: list[tuple[float, Candidate, frozenset[str]]] = []
         for candidate, not_at in left:
             if candidate.in_outage and not self._outage:
                 continue
             now = admission(candidate.engine, candidate.at(not_at))
-            if now.refusal is None:
-                if not now.spared:
-                    if spared is not None and spared[0] is not candidate:
-                        self._passed_over(spared[0], Kind.LIMITED, "Its rate limit is nearly used up.")
-                    candidate.not_at = not_at
-                    return candidate
-                spared = spared or (candidate, not_at)
-                continue
-            if not_at == candidate.left_alone:
-                self._refused(candidate, now.refusal)
-            if now.opens_in_s is not None and now.opens_in_s <= self._wait_s:
-                waiting.append((now.opens_in_s, candidate, not_at))
-        if spared is None and waiting:
+            if now.refusal is not None:
+                if not_at == candidate.left_alone:
+                    self._refused(candidate, now.refusal)
+                if now.opens_in_s is not None and now.opens_in_s <= self._wait_s:
+                    waiting.append((now.opens_in_s, candidate, not_at))
+            elif not now.spared:
+                if spared[0] is not None and spared[0] is not candidate:
+                    self._passed_over(spared[0], Kind.LIMITED, "Its rate limit is nearly used up.")
+                return candidate, not_at
+            elif spared is _NOBODY:
+                spared = candidate, not_at
+        if spared is _NOBODY and waiting:
             if self._waits_until is None:
                 self._waits_until = time.monotonic() + MAX_WAIT_S
             spared = min(waiting, key=lambda one: one[0])[1:]
-        if spared is None:
-            return None
-        spared[0].not_at = spared[1]
-        return spared[0]
+        return spared
 
     def asked(self, candidate: Candidate, *, continuable: bool) -> EngineRequest:
         """What it is asked, which is counted: by shorter limits where another could answer, else it may be waited for."""

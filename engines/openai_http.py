@@ -126,12 +126,11 @@ class Exchange:
 
     async def _chunks(self, answer: Answer) -> AsyncIterator[bytes]:
         """The body as it arrives. Raises engines.errors.EngineError when it ends early or stalls."""
-        engine, phases, kind = self._engine, self._phases, Kind.TIMEOUT_FIRST_DATA
+        phases = self._phases
         events = _media_type(answer.headers.get("Content-Type", "")) == "text/event-stream"
         readable = events and "Content-Encoding" not in answer.headers
         plain = not events and _is_plain(self._request)
-        if plain:
-            kind = Kind.TIMEOUT_ANSWER
+        kind = Kind.TIMEOUT_ANSWER if plain else Kind.TIMEOUT_FIRST_DATA
         until = self._began + (phases.answer_s if plain else phases.first_data_s)
         if time.monotonic() - self._began > _HEAD_QUICK_S:
             # The timer began anew when the head came.
@@ -150,17 +149,21 @@ class Exchange:
                 answer.limit(phases.gap_s)
                 kind = Kind.TIMEOUT_GAP
                 if events:
-                    engine.first_data_times.took(model_of(self._request), time.monotonic() - self._began)
-                if events and self._call is not None:
-                    self._call.first_chunk_at = time.perf_counter()
+                    self._note_data()
                 yield chunk
                 break
             while chunk := await answer.readany():
                 yield chunk
         except Failure as error:
-            translated = engine.translated(error, phases, kind)
+            translated = self._engine.translated(error, phases, kind)
             _note(self._call, translated)
             raise translated from error
+
+    def _note_data(self) -> None:
+        """The first data of a stream is here."""
+        self._engine.first_data_times.took(model_of(self._request), time.monotonic() - self._began)
+        if self._call is not None:
+            self._call.first_chunk_at = time.perf_counter()
 
 
 def _note(call: UpstreamCall | None, error: BaseException) -> None:

@@ -127,20 +127,24 @@ class _Follower:
 
     def followed(self, data: bytes) -> bytes:
         """One event, encoded; empty for one that says nothing new."""
-        waits = self._seam is not None and not self._seam.found
         if data == b"[DONE]":
-            if waits:
+            if self._waits:
                 raise NoMatch
             return DONE
-        try:
-            chunk = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            return b"" if waits else encode(data)
+        chunk = _parsed(data)
         if not self._began and fails(chunk):
             raise StreamBroken("The engine that was to carry on failed.")
-        choices = chunk.get("choices") if isinstance(chunk, dict) else None
+        choices = chunk.get("choices")
         if not isinstance(choices, list):
-            return b"" if waits else encode(data)
+            return b"" if self._waits else encode(data)
+        return self._continued(chunk, choices)
+
+    @property
+    def _waits(self) -> bool:
+        """Whether it is not found yet where what is said becomes new."""
+        return self._seam is not None and not self._seam.found
+
+    def _continued(self, chunk: dict[str, Any], choices: list[Any]) -> bytes:
         chunk |= self._partial.head
         usage = chunk.get("usage")
         if isinstance(usage, dict):
@@ -148,7 +152,7 @@ class _Follower:
         for choice in choices:
             if isinstance(choice, dict) and isinstance(delta := choice.get("delta"), dict):
                 self._not_again(choice, delta)
-        if self._seam is not None and not self._seam.found:
+        if self._waits:
             return b""
         silent = choices and all(is_silent(one) and not one["delta"].get("role") for one in choices)
         if silent and not usage:
@@ -189,3 +193,12 @@ class _Follower:
         usage["prompt_tokens"] = max(0, prompt - added)
         usage["completion_tokens"] = said + given
         usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    """A JSON object; an empty one where it is none."""
+    try:
+        parsed = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}

@@ -101,13 +101,16 @@ def _tokens(usage: Mapping[str, Any]) -> tuple[int, int, int, int] | None:
         prompt += read + written
         return prompt, max(completion, total - prompt), read, written
     details = next((told for name in _DETAILS if isinstance(told := usage.get(name), dict)), {})
-    cached = _count(details.get("cached_tokens"))
-    for name in _CACHED:
-        cached = _count(usage.get(name)) if cached is None else cached
-    cached = min(cached if cached is not None else read or 0, prompt)
-    written = _count(details.get("cache_write_tokens")) or written or 0
+    told_cached = [details.get("cached_tokens"), *(usage.get(name) for name in _CACHED), read]
+    cached = min(_first_count(told_cached), prompt)
+    written = _first_count([details.get("cache_write_tokens") or None, written])
     # What the sum holds beyond the prompt is output: xAI and Gemini tell their reasoning beside `completion_tokens`.
     return prompt, max(completion, total - prompt), cached, min(written, prompt - cached)
+
+
+def _first_count(told: Sequence[Any]) -> int:
+    """The first of these that is a number of tokens; 0 where none is."""
+    return next((count for value in told if (count := _count(value)) is not None), 0)
 
 
 def _count(value: Any) -> int | None:

@@ -219,23 +219,28 @@ def split_url(url: str, *, placeholders: tuple[str, ...] = ("query", "k")) -> tu
         raise ValueError("holds a user or password; put the credential into api_key or headers")
     if parts.fragment or url.endswith("#"):
         raise ValueError("holds a fragment (#…), which is never sent; leave it out")
-    for outside in (parts.netloc, parts.path):
-        if "{" in outside or "}" in outside:
-            raise ValueError(
-                "holds a placeholder outside its query; placeholders stand for query values only"
-            )
+    if _holds_brace(parts.netloc + parts.path):
+        raise ValueError("holds a placeholder outside its query; placeholders stand for query values only")
     for pair in parts.query.split("&"):
-        name, _, value = pair.partition("=")
-        if "{" in name or "}" in name:
-            raise ValueError(f"holds a placeholder as the name of a query value: {name!r}")
-        for placeholder in placeholders:
-            value = value.replace(f"{{{placeholder}}}", "")
-        if "{" in value or "}" in value:
-            known = " and ".join(f"{{{placeholder}}}" for placeholder in placeholders)
-            raise ValueError(f"holds a placeholder that is none of {known}, in {name!r}")
+        _check_value(pair, placeholders)
     base = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
     slash = "/" if parts.path.endswith("/") and parts.path != "/" else ""
     return base, slash + (f"?{parts.query}" if parts.query else "")
+
+
+def _check_value(pair: str, placeholders: tuple[str, ...]) -> None:
+    name, _, value = pair.partition("=")
+    if _holds_brace(name):
+        raise ValueError(f"holds a placeholder as the name of a query value: {name!r}")
+    for placeholder in placeholders:
+        value = value.replace(f"{{{placeholder}}}", "")
+    if _holds_brace(value):
+        known = " and ".join(f"{{{placeholder}}}" for placeholder in placeholders)
+        raise ValueError(f"holds a placeholder that is none of {known}, in {name!r}")
+
+
+def _holds_brace(text: str) -> bool:
+    return "{" in text or "}" in text
 
 
 def filled(target: str, values: Mapping[str, str]) -> str:

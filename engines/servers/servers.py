@@ -48,7 +48,8 @@ class Servers(Choosing):
         if len(self.servers) == 1:
             return self.servers[0].load()
         loads = [one.load() for one in self.servers]
-        up = [load for load in loads if load.open] or loads
+        open_ones = [load for load in loads if load.open]
+        up = open_ones or loads
         return EngineLoad(
             in_flight=sum(load.in_flight for load in loads),
             queued=self.line.waiting + sum(load.queued for load in loads),
@@ -59,7 +60,7 @@ class Servers(Choosing):
             answer_s=_mean([load.answer_s for load in up]),
             answer_tokens=self.line.answer_tokens,
             limit_left=_mean([load.limit_left for load in up]),
-            open=any(load.open for load in loads),
+            open=bool(open_ones),
         )
 
     async def health(self) -> None:
