@@ -206,7 +206,7 @@ class Attempts:
                 return None
             # What follows is not read: no length may promise it.
             reply.headers.popall("Content-Length", None)
-            reply.rest = _nothing()
+            reply.hold(reply.first or b"")
             return Kind.SERVER if amounts_to is Begun.FAILED else Kind.INVALID
         kind = reply.headers.get("Content-Type", "").lower()
         if kind.startswith("text/event-stream") or (chat is None and "json" not in kind):
@@ -457,13 +457,9 @@ async def _hold_plain(reply: EngineReply) -> Kind | None:
         if len(body) > _PLAIN_BYTES:
             reply.first, reply.rest = bytes(body), source
             return None
-    reply.first, reply.rest = bytes(body), _nothing()
-    return None if wrong_with(reply.first, reply.headers) is None else Kind.INVALID
-
-
-async def _nothing() -> AsyncIterator[bytes]:
-    return
-    yield
+    held = bytes(body)
+    reply.hold(held)
+    return None if wrong_with(held, reply.headers) is None else Kind.INVALID
 
 
 async def _tokens(engine: Engine, partial: PartialAnswer) -> int:

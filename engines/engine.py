@@ -128,6 +128,10 @@ class EngineReply:
             self.rest, self.first = self._from_first(self.first, self.rest), None
         return self.rest
 
+    def hold(self, body: bytes) -> None:
+        """All that is given of the body: what follows is not read."""
+        self.first, self.rest = body, _nothing()
+
     async def _from_first(self, first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         if first:
             yield first
@@ -138,6 +142,11 @@ class EngineReply:
             self.broken = error.kind
             raise
         self.drained_at = time.monotonic()
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    return
+    yield
 
 
 @dataclass(frozen=True, slots=True)

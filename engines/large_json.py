@@ -42,10 +42,10 @@ def outlined(value: Any, depth: int = _DEPTH) -> Any:
     return value
 
 
-def dumped(fields: Mapping[str, Any], *, like: bytes) -> bytes:
-    """A body of these fields, which is about as long as another."""
+def dumped(fields: Mapping[str, Any], *, like: bytes = b"", large: bool = False) -> bytes:
+    """A body of these fields, which is about as long as another, or `large`."""
     try:
-        return orjson.dumps(outlined(dict(fields)) if len(like) > _LARGE_BYTES else fields)
+        return orjson.dumps(outlined(dict(fields)) if large or len(like) > _LARGE_BYTES else fields)
     except TypeError:
         # Integers beyond 64 bits are legal in a body and must survive.
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()

@@ -19,6 +19,7 @@ from engines.answers.heard import Heard
 from engines.answers.terminal import fails
 from engines.chat import estimated_tokens
 from engines.errors import StreamBroken
+from engines.loose_json import parsed, parsed_object
 from engines.seam import NoMatch, Seam, anchor_of, instruction
 from engines.sse import DONE, EventCutter, encode, events
 
@@ -73,10 +74,7 @@ def split_at_failure(piece: bytes) -> tuple[bytes, bytes]:
 
 
 def _engine_failed(data: bytes) -> bool:
-    try:
-        told = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return False
+    told = parsed(data)
     if not fails(told):
         return False
     error = told.get("error")
@@ -131,7 +129,7 @@ class _Follower:
             if self._waits:
                 raise NoMatch
             return DONE
-        chunk = _parsed(data)
+        chunk = parsed_object(data)
         if not self._began and fails(chunk):
             raise StreamBroken("The engine that was to carry on failed.")
         choices = chunk.get("choices")
@@ -193,12 +191,3 @@ class _Follower:
         usage["prompt_tokens"] = max(0, prompt - added)
         usage["completion_tokens"] = said + given
         usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
-
-
-def _parsed(data: bytes) -> dict[str, Any]:
-    """A JSON object; an empty one where it is none."""
-    try:
-        parsed = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return {}
-    return parsed if isinstance(parsed, dict) else {}

@@ -59,10 +59,7 @@ class Completions(Codec):
         messages: Sequence[Mapping[str, Any]] | None = None,
     ) -> ChatRequest:
         """See Codec. A prompt takes no examples."""
-        if model is None or model == chat.model:
-            return chat
-        fields = {**chat.own_fields, "model": model}
-        return self.read(dumped(fields, like=chat.body), fields)
+        return super().changed(chat, model=model)
 
     def again(
         self,

@@ -59,21 +59,9 @@ class Messages(Codec):
         """See Codec."""
         return read_request(body, fields)
 
-    def changed(
-        self,
-        chat: ChatRequest,
-        *,
-        model: str | None = None,
-        messages: Sequence[Mapping[str, Any]] | None = None,
-    ) -> ChatRequest:
+    def with_messages(self, chat: ChatRequest, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """See Codec."""
-        same_model = model is None or model == chat.model
-        if same_model and messages is None:
-            return chat
-        fields = dict(chat.own_fields) if messages is None else with_messages(chat, messages)
-        if not same_model:
-            fields["model"] = model
-        return read_request(dumped(fields, like=chat.body), fields)
+        return with_messages(chat, messages)
 
     def again(
         self,

@@ -115,7 +115,7 @@ class URLAsked:
             mark = "&" if "?" in target else "?"
             target += mark + "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in further.items())
         if len(target) > _LONGEST_TARGET_BYTES:
-            raise self._error(
+            raise self.error(
                 f"was not asked: its query would have {len(target)} bytes, and {_LONGEST_TARGET_BYTES} are allowed",
                 Kind.TOO_LONG,
             )
@@ -174,30 +174,31 @@ class URLAsked:
     async def _body(self, reply: EngineReply) -> bytes:
         encoding = reply.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding != "identity":
-            raise self._error("answered in an encoding that it was not asked for")
+            raise self.error("answered in an encoding that it was not asked for")
         body = bytearray()
         async for chunk in reply.chunks:
             body += chunk
             if len(body) > self._limits.max_answer_bytes:
-                raise self._error(
+                raise self.error(
                     f"answered more than {self._limits.max_answer_bytes} bytes (max_answer_bytes)"
                 )
         return bytes(body)
 
     def _refused(self, reply: EngineReply) -> ComponentError:
         if 300 <= reply.status < 400:
-            return self._error(f"answered {reply.status}, and redirects are not followed", Kind.REFUSED)
+            return self.error(f"answered {reply.status}, and redirects are not followed", Kind.REFUSED)
         kind = reply.kind or (Kind.SERVER if reply.status >= 500 else Kind.INVALID)
         if reply.status == _TOO_LARGE:
             kind = Kind.TOO_LONG
         wait_s = reply.limited_s or retry_after_s(reply.headers)
         if kind is Kind.LIMITED:
             wait_s = wait_s or _UNTOLD_WAIT_S
-        return self._error(f"answered with status {reply.status}", kind, wait_s)
+        return self.error(f"answered with status {reply.status}", kind, wait_s)
 
-    def _error(
+    def error(
         self, what: str, kind: Kind = Kind.INVALID, retry_after_s: float | None = None
     ) -> ComponentError:
+        """The error that says what it did, free of content."""
         return ComponentError(
             f"The component '{self.name}' {what}.",
             component=self.name,

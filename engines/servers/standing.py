@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from enum import StrEnum
 
-import orjson
+from engines.loose_json import member, parsed
 
 _LONGEST = 2000
 """Bytes of an answer's own words that are looked at."""
@@ -52,14 +52,12 @@ class Since:
 
 def words_of(body: bytes) -> str:
     """What an error answer says: its `error.message`, else its beginning."""
-    try:
-        said = orjson.loads(body)
-        if isinstance(said, list) and said:
-            said = said[0]
+    said = parsed(body)
+    if isinstance(said, list) and said:
+        said = said[0]
+    if isinstance(said, dict):
         error = said.get("error", said)
-        text = error if isinstance(error, str) else error.get("message")
+        text = error if isinstance(error, str) else member(error, "message")
         if isinstance(text, str):
             return text
-    except (orjson.JSONDecodeError, AttributeError):
-        pass
     return body[:_LONGEST].decode("utf-8", "replace")

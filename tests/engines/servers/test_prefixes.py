@@ -49,7 +49,7 @@ def test_tenants_models_and_tools_share_nothing() -> None:
     mine = prefixes_of(asked, tenant="a")
     assert shared(mine, prefixes_of(asked, tenant="a"))
     assert not shared(mine, prefixes_of(asked, tenant="b"))
-    assert not shared(mine, prefixes_of(asked.rewritten(model="other"), tenant="a"))
+    assert not shared(mine, prefixes_of(asked.changed({"model": "other"}), tenant="a"))
     assert not shared(mine, prefixes_of(chat(("system", LONG), tools=[{"type": "function"}]), tenant="a"))
 
 
