@@ -106,7 +106,7 @@ class Attempts:
 
     @property
     def asked_for(self) -> ChatRequest | None:
-        """What the last one was asked for; None where that is no chat completion, and where none was asked."""
+        """The request of the last one that was asked; None where that is no chat completion, and where none was asked."""
         asked = self._asked
         return asked.request.chat if asked.tried else None
 
@@ -420,7 +420,7 @@ def no_terminal_event(engine: str) -> StreamBroken:
 
 
 def _words(came: EngineReply | EngineError) -> tuple[str, bytes]:
-    """What broke, in words of ours; and what an engine answered with."""
+    """Says what broke, in words of ours; and what an engine answered with."""
     if isinstance(came, EngineError):
         return came.message[:_WORDS_BYTES], b""
     return "", (came.first or b"")[:_WORDS_BYTES]

@@ -52,7 +52,7 @@ def dumped(fields: Mapping[str, Any], *, like: bytes = b"", large: bool = False)
 
 
 def loads(body: bytes) -> Any:
-    """What orjson.loads reads, and raises; long strings are read apart and put in their places."""
+    """Reads what orjson.loads reads, and raises what it raises; long strings are read apart and put in their places."""
     strings = list(_long_strings(body))
     if not strings:
         return orjson.loads(body)
@@ -71,7 +71,7 @@ def loads(body: bytes) -> Any:
 
 
 def is_escaped(body: bytes, at: int) -> bool:
-    """Whether an odd number of backslashes stands before this position."""
+    """Tells whether an odd number of backslashes stands before this position."""
     backslashes = 0
     while at > 0:
         before = body[max(0, at - _WINDOW_BEFORE) : at]
@@ -95,7 +95,7 @@ def _written(text: str) -> bytes:
 
 
 def _long_strings(body: bytes) -> Iterator[tuple[int, int]]:
-    """Where long strings stand between their quotation marks: windows without such a mark that begin inside a string."""
+    """Finds where long strings stand between quotation marks: windows without a mark that begin inside a string."""
     inside, run, windows = False, 0, 0
     end = 0
     while end < len(body):

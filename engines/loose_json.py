@@ -11,7 +11,7 @@ import orjson
 
 
 def parsed(written: bytes | str) -> Any:
-    """What a text says in JSON; None for what is no JSON."""
+    """Reads JSON; None for what is none."""
     try:
         return orjson.loads(written)
     except orjson.JSONDecodeError:

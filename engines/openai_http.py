@@ -174,7 +174,7 @@ def _note(call: UpstreamCall | None, error: BaseException) -> None:
 
 
 def _is_plain(request: EngineRequest) -> bool:
-    """Whether the answer is known to be no stream."""
+    """Tells whether the answer is known to be no stream."""
     return request.plain if request.chat is None else not request.chat.stream
 
 
@@ -346,7 +346,7 @@ class OpenAIHTTP:
 
 
 def _not_connected(error: NotConnected, where: str, name: str) -> ConnectFailed:
-    """Which phase of connecting failed, and why."""
+    """Tells which phase of connecting failed, and why."""
     cause = error.cause
     if error.proxy:
         return ConnectFailed(f"No connection to the proxy before {where}: {_reason(cause)}.", engine=name)

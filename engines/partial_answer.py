@@ -33,7 +33,7 @@ _ENGINES_OWN = frozenset({401, 402, 408, 425, 429})
 
 @dataclass(frozen=True, slots=True)
 class PartialAnswer:
-    """What a client has been sent of one choice of plain text."""
+    """The part of one choice of plain text that a client has been sent."""
 
     head: Mapping[str, Any]
     """What every chunk of a stream repeats: id, model and so on. Empty before the first one."""
@@ -139,7 +139,7 @@ class _Follower:
 
     @property
     def _waits(self) -> bool:
-        """Whether it is not found yet where what is said becomes new."""
+        """Tells whether it is not found yet where what is said becomes new."""
         return self._seam is not None and not self._seam.found
 
     def _continued(self, chunk: dict[str, Any], choices: list[Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""What kind of failure an error answer is, and whether it is the engine's or the client's own.
+"""An error answer is read: what kind of failure it is, and whether it is the engine's or the client's own.
 
 Many APIs refuse the gateway's key, account, region or model with the status of a wrong request. What such refusals say is a
 table of codes and wordings. What the client's request is refused for stays the client's, even if it is quoted.

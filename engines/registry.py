@@ -37,7 +37,7 @@ class Registry(Mapping[str, Engine]):
         return [server for engine in self.managed.values() for server in engine.servers]
 
     def move(self, placement_of: Callable[[Placement], Placement]) -> None:
-        """What is known of runs has changed: steps that wait are given the placement that this makes of their own."""
+        """More is known of runs: steps that wait are given the placement that this makes of their own."""
         for engine in self.managed.values():
             if engine.line.waiting:
                 engine.line.move(placement_of)

@@ -96,7 +96,7 @@ class FirstDataTimes:
         times_s.append(seconds)
 
     def needed_s(self, model: str) -> float:
-        """What 99 of 100 streams needed; 0 before there was any."""
+        """The seconds that 99 of 100 streams needed; 0 before there was any."""
         times_s = sorted(self._of.get(model, ()))
         return times_s[math.ceil(_QUANTILE * len(times_s)) - 1] if times_s else 0.0
 
@@ -122,12 +122,12 @@ def model_of(request: EngineRequest) -> str:
 
 @lru_cache(maxsize=1024)
 def known_to_reason(model: str) -> bool:
-    """Whether models of this name are known to reason before they answer."""
+    """Tells whether models of this name are known to reason before they answer."""
     return _KNOWN_TO_REASON.search(model) is not None
 
 
 def asks_for_reasoning(chat: ChatRequest) -> bool:
-    """Whether the request asks its model to reason before it answers."""
+    """Tells whether the request asks its model to reason before it answers."""
     fields = chat.fields
     effort, reasoning = fields.get("reasoning_effort"), fields.get("reasoning")
     if isinstance(reasoning, dict):

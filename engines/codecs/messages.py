@@ -42,7 +42,7 @@ def _error(status: int, message: str, code: str | None) -> dict[str, Any]:
 
 
 def _broken_off(last: bytes, message: str, code: str) -> bytes:
-    """What tells a client that its stream broke off here."""
+    """Makes the event that tells a client that its stream broke off here."""
     return b"\n\n" + encode_typed({"type": "error", "error": _error(502, message, code)})
 
 

@@ -28,7 +28,7 @@ _NUMBER = re.compile(rb'(?<!\\)"sequence_number": ?([0-9]{1,15})')
 
 
 def _broken_off(last: bytes, message: str, code: str) -> bytes:
-    """What tells a client that its stream broke off here, numbered as the next of its events."""
+    """Makes the event that tells a client that its stream broke off here, numbered as the next of its events."""
     numbers = _NUMBER.findall(last)
     number = int(numbers[-1]) + 1 if numbers else 0
     return b"\n\n" + _error_event(number, code, message, None)

@@ -49,7 +49,7 @@ class Came:
     body: bytes
 
     async def json(self, name: str) -> Any:
-        """What it says. Raises ComponentError where it is no JSON."""
+        """Reads it as JSON. Raises ComponentError where it is no JSON."""
         try:
             if len(self.body) > LARGE_BYTES:
                 return await asyncio.to_thread(orjson.loads, self.body)
@@ -270,7 +270,7 @@ def _quoted(value: str) -> str:
 
 
 def is_large(value: Any) -> bool:
-    """Whether writing a JSON value is a thread's work, as far as its texts tell."""
+    """Tells whether writing a JSON value is a thread's work, as far as its texts tell."""
     if isinstance(value, str):
         return len(value) > LARGE_BYTES
     if isinstance(value, Mapping):

@@ -14,7 +14,7 @@ _REFUSED_MOST_S = 600.0
 
 
 class State(Enum):
-    """Whether requests pass."""
+    """Tells whether requests pass."""
 
     CLOSED = "closed"
     """Requests pass."""

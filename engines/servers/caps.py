@@ -21,7 +21,7 @@ class Caps:
 
     @property
     def any(self) -> bool:
-        """Whether there is a limit at all."""
+        """Tells whether there is a limit at all."""
         return self.tokens is not None or self.latency_tokens is not None
 
 
@@ -49,7 +49,7 @@ class Held:
         return self.requests_of[Rank.LATENCY]
 
     def fits(self, rank: Rank, tokens: int) -> bool:
-        """Whether a request may enter now."""
+        """Tells whether a request may enter now."""
         return not self.requests or self.excess(rank, tokens) <= 0
 
     def excess(self, rank: Rank, tokens: int) -> int:

@@ -39,7 +39,7 @@ class Choosing:
         self.placing = Placing([one.name for one in self.servers], self.line)
 
     def admits(self, request: EngineRequest) -> Admission:
-        """Whether `request` may be sent to one of them now. Changes nothing; `stream`, entered at once, agrees."""
+        """Tells whether `request` may be sent to one of them now. Changes nothing; `stream`, entered at once, agrees."""
         admitted, refused = self._admitted(request)
         if not admitted:
             return min(refused, key=_soonest) if refused else Admission(self._nobody())
@@ -76,7 +76,7 @@ class Choosing:
         return chosen
 
     def opens_soon(self, request: EngineRequest) -> Server | None:
-        """Where none may be asked now: the one that is worth waiting for; None where none is."""
+        """Finds the one that is worth waiting for, if none may be asked now; None if none is."""
         soon = [
             (now.opens_in_s, at, one)
             for at, one in enumerate(self.servers)
@@ -146,7 +146,7 @@ def _best(admitted: Sequence[tuple[Server, Admission]]) -> list[Server]:
 
 
 def _crowded(one: Server, eligible: Sequence[Server], room: float) -> bool:
-    """Whether it has more than `room` requests under way above its share."""
+    """Tells whether it has more than `room` requests under way above its share."""
     in_flight = sum(other.in_flight for other in eligible)
     weights = sum(other.weight for other in eligible)
     share = one.weight / weights if weights else 1 / len(eligible)

@@ -1,4 +1,4 @@
-"""Which replica a step goes to: the least of its wait, of the prompt that is not cached there, and of the harm to others.
+"""A step goes to the server that costs least: its wait, the prompt that is not cached there, and the harm to others.
 
 All costs are told in the time that one prompt token takes to be computed. What decoding costs in it is a property of GPUs
 more than of models: weights are read once for a step of all requests, and a token's keys and values once for each.
@@ -29,7 +29,7 @@ Loads", SODA 2018), and so many of its kind above that."""
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is to be placed. Tokens are estimates."""
+    """A step is to be placed. Its tokens are estimates."""
 
     rank: Rank
     prompt_tokens: int
@@ -37,7 +37,7 @@ class Step:
 
     @property
     def tokens(self) -> int:
-        """What it holds at its end."""
+        """It holds so many at its end."""
         return self.prompt_tokens + self.answer_tokens
 
 
@@ -76,7 +76,7 @@ def find_engine(
 
 
 def cost(step: Step, one: Candidate, cached_tokens: int) -> float:
-    """Of the step at a replica: its own delay and that of the others there, each by what a delay matters to its class."""
+    """The step costs at a replica its own delay and that of the others there, each by what a delay matters to its class."""
     to_compute = max(0, step.prompt_tokens - cached_tokens)
     decoding = step.answer_tokens * _step_cost(one.held.tokens + step.tokens)
     own = _wait(step, one) + to_compute + decoding
@@ -119,6 +119,6 @@ def _keeps_out(step: Step, held: Held) -> float:
 def _bounded_home(
     step: Step, home: Callable[[Mapping[str, float]], str], candidates: Sequence[Candidate]
 ) -> str:
-    """Where a cold prefix goes: its home, or the next one where that holds too much already."""
+    """A cold prefix goes to its home, or the next one where that holds too much already."""
     bound = _BOUND * sum(one.held.tokens for one in candidates) / len(candidates) + _BOUND_STEPS * step.tokens
     return home({one.name: one.weight or 1.0 for one in candidates if one.held.tokens <= bound})

@@ -52,7 +52,7 @@ class Gate:
 
     @property
     def lets_through(self) -> bool:
-        """Whether the next request may enter now."""
+        """Tells whether the next request may enter now."""
         return self.kind is None or (not self.waiting and self._has_room(self._clock()))
 
     @property
@@ -62,7 +62,7 @@ class Gate:
 
     @property
     def probing(self) -> bool:
-        """Whether somebody is inside whose outcome decides."""
+        """Tells whether somebody is inside whose outcome decides."""
         return self.kind is not None and self._undecided > 0
 
     @property
@@ -198,7 +198,7 @@ class Pass:
 
     @property
     def decides(self) -> bool:
-        """Whether the gate still hangs on it."""
+        """Tells whether the gate still hangs on it."""
         return self._spell == self._gate._spell
 
     def succeeded(self) -> None:

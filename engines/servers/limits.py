@@ -1,4 +1,4 @@
-"""What is remembered of an engine's rate limits: until when it is used up, and how much is left of it.
+"""A server's rate limits are remembered: until when each is used up, and how much is left of it.
 
 Of the engine as a whole, or of each client's credential where those go through: what one client has used up is no other's.
 """
@@ -74,7 +74,7 @@ class RateLimit:
         return share_left(told)
 
     def spares(self, request: EngineRequest) -> bool:
-        """Whether what is left is to be spared until it is full again: 5 % of a limit, or too few tokens for this."""
+        """Tells whether what is left is to be spared until it is full again: 5 % of a limit, or too few tokens for this."""
         if not self._told:
             return False
         past_s = self._clock() - self._told_at

@@ -26,13 +26,13 @@ _PART_TOKENS = 500
 
 
 class Place(Protocol):
-    """Where requests are answered: so many at a time, and so many tokens."""
+    """A place answers requests: so many at a time, and so many tokens."""
 
     held: Held
 
     @property
     def has_place(self) -> bool:
-        """Whether one more could be taken in, its tokens aside."""
+        """Tells whether one more could be taken in, its tokens aside."""
         ...
 
 
@@ -98,23 +98,23 @@ class Line:
 
     @property
     def full(self) -> bool:
-        """Whether no other plain call may wait."""
+        """Tells whether no other plain call may wait."""
         return self._plain >= self.most
 
     @property
     def shared(self) -> bool:
-        """Whether several replicas serve it."""
+        """Tells whether several replicas serve it."""
         return len(self._places) > 1
 
     def is_first(self, place: Place) -> bool:
-        """Whether it is the first that serves this line: for what is to be told of a line once."""
+        """Tells whether it is the first that serves this line: for what is to be told of a line once."""
         return self._places[0] is place
 
     # ---- places that are kept free
 
     @property
     def holds_back(self) -> bool:
-        """Whether a place is kept free for somebody who waits: then who comes waits for a turn."""
+        """Tells whether a place is kept free for somebody who waits: then who comes waits for a turn."""
         return bool(self._reserved)
 
     def keep(self, place: Place) -> None:
@@ -122,19 +122,19 @@ class Line:
         self._reserved.add(place)
 
     def keeps(self, place: Place) -> bool:
-        """Whether it is kept free for somebody else."""
+        """Tells whether it is kept free for somebody else."""
         return place in self._reserved
 
     # ---- waiting
 
     def seat(self, request: EngineRequest) -> Seat:
-        """What a request takes."""
+        """Tells the tokens that a request takes."""
         placement = request.placement or (BACKGROUND if request.background else PLAIN)
         tokens = placement.expected_tokens or expected_tokens(request, self.answer_tokens)
         return Waiting(None, placement, request.tenant, tokens, self._clock())
 
     def is_overdue(self, seat: Seat) -> bool:
-        """Whether it has waited so long that any place is better than a good one."""
+        """Tells whether it has waited so long that any place is better than a good one."""
         return self._clock() - seat.since_s >= self._order.promote_s
 
     async def wait(self, seat: Seat, take: Callable[[], bool], give_back: Callable[[], None]) -> None:
@@ -172,7 +172,7 @@ class Line:
             self._reserved.clear()
 
     def move(self, placement_of: Callable[[Placement], Placement]) -> None:
-        """What is known of runs has changed: each that waits is given the placement that this makes of its own."""
+        """More is known of runs: each that waits is given the placement that this makes of its own."""
         for one in self._order:
             before = one.placement.rank
             self._order.change(one, placement_of(one.placement))
@@ -205,7 +205,7 @@ def _nobody(rank: Rank, more: int) -> None:
 
 
 def expected_tokens(request: EngineRequest, answer_tokens: float | None = None) -> int:
-    """What a request will hold in an engine at its end, estimated: its prompt, and an answer as they lately were."""
+    """Estimates the tokens that a request holds at its end: its prompt, and an answer as they lately were."""
     chat = request.chat
     if chat is None:
         return 1 + (len(request.body) // CHARACTERS_PER_TOKEN if isinstance(request.body, bytes) else 0)

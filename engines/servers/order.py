@@ -29,7 +29,7 @@ _GONE = 64
 
 
 class Verdict(Enum):
-    """What becomes of the request whose turn it is."""
+    """The verdict on the request whose turn it is."""
 
     STARTS = "starts"
     WAITS = "waits"
@@ -128,7 +128,7 @@ class Order(Generic[What]):
         return True
 
     def change(self, waiting: Waiting[What], placement: Placement) -> None:
-        """What is known of its run has changed; since when it waits has not."""
+        """More is known of its run; it keeps the time since when it waits."""
         if waiting.ticket < 0 or waiting.placement == placement:
             return
         self.waiting[waiting.placement.rank] -= 1
@@ -165,7 +165,7 @@ class Order(Generic[What]):
                     self._enqueue(one, told=False)
 
     def _promoted(self, now_s: float) -> Waiting[What] | None:
-        """Who has waited longest, where that is long and it is their turn."""
+        """The one that has waited longest, if that is long and it is their turn."""
         while self._oldest and self._oldest[0][1].ticket != self._oldest[0][0]:
             self._oldest.popleft()
         if self._since_promoted < self.PROMOTED_EVERY - 1 or not self._oldest:

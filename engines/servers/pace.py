@@ -61,7 +61,7 @@ class AnswerTimes:
 
     @property
     def mean_s(self) -> float:
-        """Of those that have a figure, in seconds."""
+        """The mean of those that have a figure, in seconds."""
         known = [one.last_s for one in self._all if one.last_s is not None]
         return sum(known) / len(known) if known else _UNKNOWN_S
 
@@ -93,7 +93,7 @@ class AnswerTime:
         self.took(max(seconds, 2 * usual_s))
 
     def seconds(self, mean_s: float, *, busy: bool) -> float:
-        """What is to be expected of it now. `mean_s`: of all servers; `busy`: something is under way there."""
+        """Tells the time to be expected of it now. `mean_s`: of all servers; `busy`: something is under way there."""
         if self.last_s is None:
             return mean_s
         if busy:

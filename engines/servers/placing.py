@@ -1,4 +1,4 @@
-"""Which replica has the beginning of a prompt in its cache, and which a step of a run goes to.
+"""Requests are placed by what each server has in its prefix cache.
 
 Steps weigh it against every other cost (find_engine.py). Plain calls go where most of their prompt is, unless that
 replica is crowded (choosing.py); where a lower cap holds beside them, they gather as steps of class latency do.
@@ -33,7 +33,7 @@ class Placing:
         self.tables: Mapping[str, PrefixTable] = {name: PrefixTable(_KV_TOKENS) for name in names}
 
     async def prefixes(self, request: EngineRequest) -> tuple[Prefix, ...]:
-        """Of a chat request's prompt as it is sent; none where nobody's cache may hold it."""
+        """Finds the prefixes of a chat request's prompt as it is sent; none where nobody's cache may hold it."""
         chat, placement = request.chat, request.placement
         if chat is None or not request.tenant:
             return ()
@@ -45,7 +45,7 @@ class Placing:
         return await asyncio.to_thread(prefixes_of, chat, boundaries, request.tenant, least)
 
     def place(self, seat: Seat, prefixes: Sequence[Prefix], eligible: Sequence[Server]) -> Server | None:
-        """Where a step goes, its place taken; None where it waits for a place, which then is kept for it."""
+        """Chooses where a step goes, and takes its place; None where it waits for a place, which then is kept for it."""
         step = _step(seat, prefixes)
         candidates = [self._candidate(one, prefixes) for one in eligible]
         home_of = partial(home, prefixes[0].digest) if prefixes else None
@@ -100,7 +100,7 @@ class Placing:
             table.sent(prefixes, prompt_tokens + int(answer_tokens))
 
     def least(self, seat: Seat, prompt_tokens: int, fitting: Sequence[Server]) -> Server:
-        """Where a plain call goes, of those that it fits: what is cached is not looked at."""
+        """Chooses where a plain call goes, of those that it fits: what is cached is not looked at."""
         step = Step(seat.placement.rank, prompt_tokens, max(1, seat.tokens - prompt_tokens))
         best = find_engine(step, [self._candidate(one, ()) for one in fitting])
         return next(one for one in fitting if one.name == best.name)

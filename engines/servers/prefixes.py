@@ -1,4 +1,4 @@
-"""Which beginnings of prompts a server is believed to have in its prefix cache.
+"""Beginnings of prompts are believed to be in the prefix cache of the server that they were sent to.
 
 A prompt is known by hashes at the ends of its messages and at the boundaries of its variables (Parrot, OSDI 2024, section
 5.3): there, and hardly anywhere else, two prompts of an application part. Whether the server still has one is not asked but
@@ -71,7 +71,7 @@ def prefixes_of(
 
 
 class PrefixTable:
-    """What one server's cache is believed to hold. Bounded by its tokens, and by `most` entries."""
+    """The beginnings that one server's cache is believed to hold. Bounded by its tokens, and by `most` entries."""
 
     def __init__(self, capacity_tokens: int, most: int = 4096) -> None:
         self.capacity_tokens = capacity_tokens

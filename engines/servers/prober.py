@@ -33,7 +33,7 @@ class Pace:
 
 
 class _Probed:
-    """What is known of the probing of one engine."""
+    """The probing of one server."""
 
     __slots__ = ("asked_at", "running", "server", "since", "turned_away", "wait_s")
 

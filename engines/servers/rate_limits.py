@@ -1,4 +1,4 @@
-"""What an upstream says of its rate limits, in the headers hosted APIs send with every answer: how much is left, until when.
+"""An upstream tells its rate limits in headers of every answer: how much is left, and until when.
 
 OpenAI's `x-ratelimit-*` and what others made of them, Anthropic's `anthropic-ratelimit-*`, and the IETF's `ratelimit-*`.
 """

@@ -146,7 +146,7 @@ class Server:
     # ---- whether it may be asked now
 
     def lets(self, request: EngineRequest) -> Admission:
-        """Whether `request` may be sent to it now, be there a place or not. Changes nothing but the count of refusals."""
+        """Tells whether `request` may be sent to it now, be there a place or not. Counts those that it turns away."""
         if self.drained:
             return Admission(self._drained())
         limit = self.rate_limit(request)
@@ -163,7 +163,7 @@ class Server:
         return self.engine_limit if self._credentials is None else self._credentials.of(request)
 
     def holds_key(self, request: EngineRequest) -> bool:
-        """Whether this request is sent with the gateway's own key, or none: then its refusal is the gateway's problem."""
+        """Tells whether the gateway's own key is sent, or none: then a refusal is the gateway's problem."""
         return self.info.holds_key and request.tenant not in self.own_keys
 
     async def pass_through(self, gate: Gate, wait_s: float) -> Pass | None:
@@ -209,7 +209,7 @@ class Server:
         return self.in_flight < self.limits.max_in_flight
 
     def fits(self, seat: Seat | None) -> bool:
-        """Whether its caps leave room for a request."""
+        """Tells whether its caps leave room for a request."""
         return seat is None or self.held.fits(seat.placement.rank, seat.tokens)
 
     async def take_slot(self, request: EngineRequest, seat: Seat | None = None) -> bool:
@@ -269,7 +269,7 @@ class Server:
     # ---- how it stands
 
     def load(self) -> EngineLoad:
-        """What passes through here, and what the server says of itself. A line that several share is not counted."""
+        """Sums up what passes through here, and what the server says of itself. A line that several share is not counted."""
         inner = self.engine.load()
         fresh = time.monotonic() - self._limit_told < _LIMIT_FRESH_S
         pace = self.pace
@@ -310,7 +310,7 @@ class Server:
 
     @property
     def busy(self) -> bool:
-        """Whether requests are under way there."""
+        """Tells whether requests are under way there."""
         return self.in_flight > 0
 
     # ---- what was found out

@@ -1,4 +1,4 @@
-"""Which replica a conversation goes to that its client names: where its name hashes to (rendezvous hashing, Thaler and
+"""A conversation that its client names goes to the replica where its name hashes to (rendezvous hashing, Thaler and
 Ravishankar 1998), in every worker alike. One that nobody names follows its prompt's beginning (engines.servers.placing).
 """
 
@@ -13,7 +13,7 @@ _MOST = 10_000
 
 
 class Places:
-    """Where something is, by a key: the latest 10,000. May be asked from any thread."""
+    """Remembers where something is, by a key: the latest 10,000. May be asked from any thread."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most

@@ -16,7 +16,7 @@ _LONGEST = 2000
 
 
 class Standing(StrEnum):
-    """Of one replica of an engine, as one worker sees it."""
+    """The state of one server of an engine, as one worker sees it."""
 
     UP = "up"
     """The last thing heard of it was good."""
@@ -33,7 +33,7 @@ class Standing(StrEnum):
 
     @property
     def answers(self) -> bool:
-        """Whether a request may be answered by it, as far as is known."""
+        """Tells whether a request may be answered by it, as far as is known."""
         return self in (Standing.UP, Standing.LIMITED, Standing.UNKNOWN)
 
 
@@ -51,7 +51,7 @@ class Since:
 
 
 def words_of(body: bytes) -> str:
-    """What an error answer says: its `error.message`, else its beginning."""
+    """Reads what an error answer says: its `error.message`, else its beginning."""
     said = parsed(body)
     if isinstance(said, list) and said:
         said = said[0]
