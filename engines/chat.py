@@ -64,7 +64,7 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens that one answer used, as the engine counted it, or as we estimated it where it did not: see engines.answers.usage."""
+    """The tokens that one answer used, as its engine counted them, or else as we estimated: see engines.answers.usage."""
 
     prompt_tokens: int
     """All of the prompt's, whichever API counts them: those read from a cache and those written to one are among them."""

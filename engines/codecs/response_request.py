@@ -139,8 +139,8 @@ def input_items(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def said_before(output: Sequence[Any]) -> Iterator[dict[str, Any]]:
-    """Gives what an answer said and called as input items that every engine can read: without ids, which another engine would
-    look up, and without reasoning."""
+    """Gives what an answer said and called as input items that every engine can read: without ids, which another
+    engine would look up, and without reasoning."""
     for item in objects(output):
         kind = item.get("type")
         if kind == "message":
