@@ -100,11 +100,13 @@ class StoredAnswers:
     def _note_replica(self, finished: Finished) -> None:
         """Note which replica stored the answer."""
         holder = self._engines.get(finished.engine)
-        if isinstance(holder, Servers) and finished.trail and finished.body.chunks and finished.hit is None:
-            id = id_in(finished.body.chunks[0])
-            replica = finished.trail[-1].replica
-            if id and replica:
-                holder.stored(finished.arrival.tenant, id, replica)
+        replica = finished.trail[-1].replica if finished.trail else ""
+        # Of an engine with one server there is nothing to note.
+        if not isinstance(holder, Servers) or not replica or finished.hit is not None:
+            return
+        id = id_in(finished.body.chunks[0]) if finished.body.chunks else None
+        if id:
+            holder.stored(finished.arrival.tenant, id, replica)
 
     def _notice_items(self, finished: Finished) -> None:
         """Know of a small answer's items at once, as the next request may name them; of others a moment later."""
