@@ -62,7 +62,6 @@ class Codec(ABC):
         """The fields of a request in this API's own words, with other messages."""
         return {**chat.own_fields, "messages": list(messages)}
 
-    @abstractmethod
     def again(
         self,
         chat: ChatRequest,
@@ -73,7 +72,14 @@ class Codec(ABC):
     ) -> ChatRequest:
         """The same question with these messages, for the gateway itself: not streamed, nowhere stored, without these fields,
         and answered with at most `max_tokens`."""
-        ...
+        fields = dict(chat.own_fields) if messages is chat.messages else self.with_messages(chat, messages)
+        kept = {name: value for name, value in fields.items() if name not in without}
+        kept |= self.alone(max_tokens)
+        return self.read(dumped(kept, like=chat.body), kept)
+
+    def alone(self, max_tokens: int) -> dict[str, Any]:
+        """The fields that have a request answered for the gateway itself. See `again`."""
+        return {"stream": False, "max_tokens": max_tokens}
 
     def tail(self, headers: Mapping[str, str], choices: int = 1) -> Tail | None:
         """Tells when a stream with these headers is complete, and how an error is said in it; None where it is no stream."""

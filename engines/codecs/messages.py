@@ -16,7 +16,6 @@ from engines.codecs.message_answer import as_events, as_message
 from engines.codecs.message_request import read_request, with_messages
 from engines.codecs.said import Said
 from engines.errors import RequestError
-from engines.large_json import dumped
 from engines.loose_json import member
 from engines.sse import encode_typed
 
@@ -62,20 +61,6 @@ class Messages(Codec):
     def with_messages(self, chat: ChatRequest, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """See Codec."""
         return with_messages(chat, messages)
-
-    def again(
-        self,
-        chat: ChatRequest,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        without: frozenset[str],
-        max_tokens: int,
-    ) -> ChatRequest:
-        """See Codec."""
-        fields = dict(chat.own_fields) if messages is chat.messages else with_messages(chat, messages)
-        kept = {name: value for name, value in fields.items() if name not in without}
-        kept |= {"stream": False, "max_tokens": max_tokens}
-        return read_request(dumped(kept, like=chat.body), kept)
 
     def refusal(self, chat: ChatRequest, assembled: Assembled) -> str | None:
         """See Codec."""

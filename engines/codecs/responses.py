@@ -57,19 +57,9 @@ class Responses(Codec):
         """See Codec."""
         return with_messages(chat, messages)
 
-    def again(
-        self,
-        chat: ChatRequest,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        without: frozenset[str],
-        max_tokens: int,
-    ) -> ChatRequest:
+    def alone(self, max_tokens: int) -> dict[str, Any]:
         """See Codec."""
-        fields = dict(chat.own_fields) if messages is chat.messages else with_messages(chat, messages)
-        kept = {name: value for name, value in fields.items() if name not in without}
-        kept |= {"store": False, "stream": False, "max_output_tokens": max_tokens}
-        return read_request(dumped(kept, like=chat.body), kept)
+        return {"store": False, "stream": False, "max_output_tokens": max_tokens}
 
     def said_here(
         self, chat: ChatRequest, before: Sequence[Any] | None, items: Mapping[str, Any]
