@@ -55,7 +55,7 @@ from store.records import Example, OutcomeRecord
 from store.sqlite.database import Database
 from tests.finished import finished as a_finished
 from tests.finished import whole
-from tests.knobs import guard_of, judging_limits
+from tests.knobs import judging_limits, servers_of
 
 ENGINES = ("small", "large")
 ALWAYS = judging_limits(share_offloaded=1.0, share_reference=1.0, samples=1)
@@ -148,9 +148,9 @@ def simulated(name: str, role: Any, price: Price) -> SimulatedEngine:
 
 def engines(judge: Engine | None = None, **others: Engine) -> dict[str, Engine]:
     return {
-        "small": guard_of(simulated("small", "understudy", SMALL)),
-        "large": guard_of(simulated("large", "lead", LARGE)),
-        "judge": guard_of(judge or Judges()),
+        "small": servers_of(simulated("small", "understudy", SMALL)),
+        "large": servers_of(simulated("large", "lead", LARGE)),
+        "judge": servers_of(judge or Judges()),
         **others,
     }
 
