@@ -89,10 +89,10 @@ class _Scope:
         regions = (region for action in self.actions.values() for region in action)
         return not any(region.open or region.may_try for region in regions)
 
-    def excused(self, region: Region) -> float:
-        """What a check finds lost on average, at least, although nothing is: as much as of the reference's second
-        answers, or of answers that people find as good."""
-        return max(1.0 - self.again.bounds()[1], region.excused)
+    @property
+    def excused(self) -> float:
+        """Return what a check finds lost on average, at least, although nothing is: as of the reference's second answers."""
+        return 1.0 - self.again.bounds()[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,10 +204,12 @@ class Gate:
             )
             noted = {key(action): rank for action, rank in predicted.items()}
             noted |= {_BY: ledger.by, _ASKED: ledger.asked}
-            if decides is not None and self.load.holds("checks"):
+            if decides is not None and (self.load.holds("checks") or not decides.region.agreed):
+                # Too much to do for checks, or people's word opened it, of whom nobody knows whom they are asked of: what is
+                # proven is believed.
                 ledger.assume(decides.region.most_lost)
             elif decides is not None:
-                noted |= {_NUMBER: ledger.serve(state.excused(decides.region)), _CHECKED: share}
+                noted |= {_NUMBER: ledger.serve(state.excused), _CHECKED: share}
         if examples:
             noted |= {_SIMILARITY: shown.similarity, _AGREEMENT: shown.agreement, _BANK: float(bank)}
         if self.version is not None:
