@@ -103,6 +103,10 @@ class Compared:
     """Tells of the reference's own answer if the nearest past one is equal. None without one; likewise the next."""
     again: bool | None = None
     """Tells if its second answer is equal."""
+    fingerprint: str = ""
+    """See Assembled.fingerprint."""
+    length: float | None = None
+    """Its share of its characters and the reference's together."""
     cut: bool = False
     """Our bound ended it: no judge could say what it would have become."""
 
@@ -122,6 +126,10 @@ class Compared:
                 "position_bias": round(said.position_bias, 4),
                 "judge": judge,
             }
+        if self.fingerprint:
+            detail["fingerprint"] = self.fingerprint
+        if self.length is not None and told is None:
+            detail["length"] = round(self.length, 3)
         if self.loss is not None:
             detail["loss"] = round(self.loss, 4)
         if told is not None:
@@ -229,7 +237,7 @@ class Comparison:
         """
         answers, second = await self._answers(sample, served, bill, settled=settled)
         standard = next(a for a in answers if a.way.engine == sample.reference)
-        others = [answer for answer in answers if answer is not standard]
+        others = [_beside_length(answer, standard) for answer in answers if answer is not standard]
         if sample.told is not None:
             return [
                 standard,
@@ -266,6 +274,7 @@ class Comparison:
                 0.0,
                 sample.probability,
                 served=True,
+                fingerprint=served.fingerprint(),
             )
         ]
         second: Compared | None = None
@@ -407,6 +416,7 @@ class Comparison:
             probability,
             served=False,
             cut=cut,
+            fingerprint=said.fingerprint,
         )
 
     async def _asked(
@@ -489,6 +499,11 @@ def _beside(standard: Compared, near: Sequence[str], second: Compared | None) ->
         copies=copies[0] if copies else None,
         again=None if second is None else same(second.text, standard.text),
     )
+
+
+def _beside_length(answer: Compared, standard: Compared) -> Compared:
+    together = len(answer.text) + len(standard.text)
+    return replace(answer, length=len(answer.text) / together) if together else answer
 
 
 def _with_loss(answer: Compared, *, judged: bool, again: bool | None) -> Compared:

@@ -20,6 +20,7 @@ from router.digest import shared_scope
 from router.guarantee.evidence import Evidence, Turned
 from router.guarantee.ledger import Ledger
 from router.plan import Candidate
+from router.proving.fingerprint import Fingerprints
 from router.proving.neighbours import Near, near
 from router.proving.regions import PROBE_SHARE, Compared, Region, Regions
 from router.proving.standing import Action, Proof, Standing
@@ -142,6 +143,7 @@ class Gate:
         self._follows = self.version is None
         self._scopes: dict[tuple[str, str, float | None], _Scope] = {}
         self._ledgers: dict[str, Ledger] = {}
+        self._fingerprints = {engine: Fingerprints() for engine in self.small}
         self._unknown = self._new_scope()
         """What holds of a scope without outcomes."""
 
@@ -250,12 +252,15 @@ class Gate:
         action: Action,
         told: Compared,
         seconds: float | None = None,
+        fingerprint: str = "",
     ) -> list[Opening]:
         """Count one outcome of a request; `noted` is what its proof noted, and `seconds` what the answer took, where it is
-        known. Returns what that opened or closed."""
+        known. With a `fingerprint` of the engine that is new all that is proven of it is proven anew. Returns what that
+        opened or closed."""
+        closed = self._closed_by(action.engine, fingerprint)
         predicted = noted.get(key(action))
         if predicted is None:
-            return []
+            return closed
         shown = Near(noted.get(_SIMILARITY, 0.0), noted.get(_AGREEMENT, 0.0))
         version = self._version(noted)
         with self._lock:
@@ -268,7 +273,7 @@ class Gate:
                 crowding, _ = Counter(whose for whose, *_ in self._scopes).most_common(1)[0]
                 del self._scopes[next(each for each in self._scopes if each[0] == crowding)]
             if action not in state.actions:
-                return []
+                return closed
             if seconds is not None:
                 state.took(key(action), seconds)
             regions = state.actions[action]
@@ -279,11 +284,26 @@ class Gate:
             if turned is not None:
                 state.openings += 1
             if turned is None:
-                return []
+                return closed
             self._begin_anew_beside(state, action, opened=turned.opened)
             if version != self.version:
+                return closed
+        return [*closed, Opening(tenant, scope, action, turned)]
+
+    def _closed_by(self, engine: str, fingerprint: str) -> list[Opening]:
+        """Close all regions of an engine if its fingerprint is a new one; returns those that were open."""
+        with self._lock:
+            known = self._fingerprints.get(engine)
+            if known is None or not known.changed(fingerprint):
                 return []
-        return [Opening(tenant, scope, action, turned)]
+            return [
+                Opening(tenant, scope, action, turned)
+                for (tenant, scope, version), state in self._scopes.items()
+                for action, regions in state.actions.items()
+                if action.engine == engine
+                and (turned := regions.close()) is not None
+                and version == self.version
+            ]
 
     def saw(
         self,
