@@ -75,6 +75,8 @@ class Ledger:
         """Names this worker among those that keep the account."""
         self.asked = 0
         """Requests that this worker decided."""
+        self._given: dict[int, int] = {}
+        """Of other workers: the number of the latest answer of which a check came back."""
         self._elsewhere: dict[int, tuple[int, int]] = {}
         """Of other workers, and of those before a restart: the least and the largest such number that they noted."""
         self.served = 0
@@ -102,13 +104,17 @@ class Ledger:
             least, most = self._elsewhere.get(by, (asked, asked))
             self._elsewhere[by] = min(least, asked), max(most, asked)
 
-    def check(self, by: int, number: int, share: float, loss: float) -> None:
-        """Count what the check of a worker's answer found: a loss of 0 to 1."""
+    def check(self, by: int, number: int, share: float, loss: float, excused: float = 0.0) -> None:
+        """Count what the check of a worker's answer found: a loss of 0 to 1. `excused`: as that worker counted it."""
         own = by == self.by
         tier = next((tier for tier, each in enumerate(SHARES) if share >= each), len(SHARES) - 1)
         self._tiers[tier].check(loss, own=own)
         if own:
             self._heard = max(self._heard, number)
+        else:
+            self._given[by] = max(number, self._given.get(by, 0))
+            # Each stands for the answers that were not checked, too.
+            self._excused += excused / share
 
     def allows(self) -> bool:
         """Tell whether another answer may be given out."""
@@ -123,9 +129,18 @@ class Ledger:
 
     def room(self) -> float:
         """How many more answers may be lost."""
-        asked = self.asked + sum(most - least for least, most in self._elsewhere.values())
         pending = self.served - self._heard
-        return self._max_loss * asked - self.lost() - pending
+        return self._max_loss * self.requests - self.lost() - pending
+
+    @property
+    def requests(self) -> int:
+        """Requests that all workers are known to have decided."""
+        return self.asked + sum(most - least for least, most in self._elsewhere.values())
+
+    @property
+    def given(self) -> int:
+        """Answers that all workers are known to have given out."""
+        return self.served + sum(self._given.values())
 
     def lost(self) -> float:
         """What the answers whose checks are back have lost at most, in answers."""
