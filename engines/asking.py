@@ -46,6 +46,8 @@ class Said:
     usage: Usage
     cost_usd: float
     latency_s: float
+    fingerprint: str
+    """See Assembled.fingerprint."""
 
 
 @dataclass(slots=True)
@@ -120,7 +122,14 @@ async def ask(
         cost_usd = info.price.cost_usd(usage) or 0.0
         tokens = usage.prompt_tokens + usage.completion_tokens
         latency_s = time.perf_counter() - began
-        return Said(assembled.said(), assembled.finish_reason(), usage, cost_usd, latency_s)
+        return Said(
+            assembled.said(),
+            assembled.finish_reason(),
+            usage,
+            cost_usd,
+            latency_s,
+            assembled.fingerprint(),
+        )
     except (ConnectFailed, Unavailable) as error:
         cost_usd, tokens = 0.0, 0
         raise NotAnswered(error.code) from error

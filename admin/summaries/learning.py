@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from admin.charts import Chart, ranges
@@ -13,6 +14,7 @@ from admin.page import Asked, Summary
 from admin.sources import Sources
 from learning.guarantee.summary import ScopeSummary, state_of
 from learning.rehearsal.kept import latest
+from router.proving.gate import OF_REFERENCE
 from store.learned.artifacts import KINDS
 from store.records import ArtifactRecord
 
@@ -54,6 +56,8 @@ def learning(sources: Sources, asked: Asked) -> Summary:
         if (not kind or slot[0] == kind) and (not tenant or slot[1] == whose):
             slots.setdefault(slot, [])
     deleted = artifacts.latest_deletion()
+    proven = [scope for scope in sources.gateway.proven() if not tenant or scope.tenant == whose]
+    proven = proven[:_MOST_SLOTS]
     return {
         "kind": kind,
         "tenant": tenant,
@@ -72,9 +76,8 @@ def learning(sources: Sources, asked: Asked) -> Summary:
         ],
         "deleted": None if deleted is None else {"at_s": deleted[0], "versions": deleted[1]},
         "rehearsal": latest(sources.store.folder),
-        "proof": [
-            _proof(scope, names) for scope in sources.gateway.proven() if not tenant or scope.tenant == whose
-        ][:_MOST_SLOTS],
+        "proof": [_proof(scope, names) for scope in proven],
+        "ledgers": list({(scope.tenant, scope.model): _ledger(scope, names) for scope in proven}.values()),
         "learnt_from": [
             {"tenant": of, "tenant_name": tenant_label(names, of), "model": model, "outcomes": count}
             for (of, model), count in sorted(outcomes.items(), key=lambda one: -one[1])[:_MOST_SLOTS]
@@ -170,8 +173,9 @@ def _proof(scope: ScopeSummary, names: Mapping[str, str]) -> Summary:
         "requests": scope.requests,
         "offloaded": scope.offloaded,
         "reference": {
-            name: {"count": count, "mean": mean} for name, (count, mean) in scope.reference.items()
+            name: asdict(scope.reference[name]) if name in scope.reference else None for name in OF_REFERENCE
         },
+        "judge_error": None if scope.error is None else asdict(scope.error),
         "regions": [
             {
                 "region": region.region,
@@ -187,6 +191,18 @@ def _proof(scope: ScopeSummary, names: Mapping[str, str]) -> Summary:
             }
             for region in scope.regions
         ],
+    }
+
+
+def _ledger(scope: ScopeSummary, names: Mapping[str, str]) -> Summary:
+    """What the ledger of a scope's tenant and model knows, and whether the judge favours length."""
+    return {
+        "tenant": scope.tenant,
+        "tenant_name": tenant_label(names, scope.tenant),
+        "model": scope.model,
+        "max_loss": scope.max_loss,
+        "account": asdict(scope.account),
+        "length_bias": None if scope.length_bias is None else asdict(scope.length_bias),
     }
 
 

@@ -20,6 +20,7 @@ from admin.summaries.tenant_quality import shown as tenants_shown
 from admin.summaries.tenant_quality import tenant_quality
 from admin.summaries.why_not import why_not
 from admin.usage_report import usage_total
+from engines.student import STUDENT
 from learning.guarantee.quality_alarm import quality_standings
 from learning.outcomes.account import IN_VAIN_USD, UNREAD
 from store.decisions.rollups import LatencyCount, RequestSums, StageSums, percentile
@@ -32,6 +33,8 @@ _KINDS = (
     ("failed_over", "series-8"),
     ("failed", "bad"),
 )
+_SAVED_BY = ("cache_hit", "offloaded", "students", "other")
+"""Ways of answering that save; `other`: extra calls for answers of the reference, and the like."""
 RATE_S = 60.0
 """Seconds that the present rate of requests is taken over."""
 _STAGES = ("exact", "replay", "semantic", "embed", "nearest", "score", "combine", "choose")
@@ -76,7 +79,7 @@ def overview(sources: Sources, asked: Asked) -> Summary:
     latencies = rollups.latencies(wide_s, wide_since_s)
     load, workers = engine_load(sources, asked.now_s), capacity(sources)
     promises = floors(sources.store.quality_floors.all(tenant), names, asked.now_s)
-    money = _money(sources, rows, since_s, asked.now_s, tenant)
+    money = _money(sources, rows, references, since_s, asked.now_s, tenant)
     failed_share = _share(kinds["failed"], sum(kinds.values()))
     return {
         "span": span,
@@ -144,7 +147,14 @@ def _kind(row: RequestSums, references: dict[str, str]) -> str:
     return "reference" if row.engine == references.get(row.model, row.engine) else "offloaded"
 
 
-def _share(part: int, whole: int) -> float | None:
+def _saves_by(row: RequestSums, references: dict[str, str]) -> str:
+    kind = _kind(row, references)
+    if kind == "offloaded" and row.engine == STUDENT:
+        return "students"
+    return kind if kind in _SAVED_BY else "other"
+
+
+def _share(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
@@ -159,7 +169,12 @@ def _tenants(
 
 
 def _money(
-    sources: Sources, rows: Sequence[RequestSums], since_s: float, now_s: float, tenant: str | None
+    sources: Sources,
+    rows: Sequence[RequestSums],
+    references: dict[str, str],
+    since_s: float,
+    now_s: float,
+    tenant: str | None,
 ) -> Summary:
     """Costs compared with sending everything to the reference engine, of the requests for which that is known."""
     paid = sum(row.cost_usd for row in rows)
@@ -174,8 +189,16 @@ def _money(
     total = usage_total(
         sources.store.decisions.usage.sums(since_s=since_s, until_s=now_s + HOUR_S, tenant=tenant)
     )
-    saved = always_large - (paid - unreckoned) - judging - replay - by_hand - total["warm_usd"]
+    by_way = dict.fromkeys(_SAVED_BY, 0.0)
+    for row in rows:
+        by_way[_saves_by(row, references)] += row.reference_cost_usd - (row.cost_usd - row.unreckoned_usd)
+    learning = judging + replay
+    saved = always_large - (paid - unreckoned) - learning - by_hand - total["warm_usd"]
     return {
+        "saved_by": by_way,
+        "before_learning_usd": sum(by_way.values()),
+        "learning_usd": learning,
+        "verdict_share": _share(total["judge_usd"], total["judge_usd"] + total["shadow_usd"]),
         "paid_usd": paid,
         "examples_usd": total["examples_usd"],
         "unpriced": total["unpriced"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from collections.abc import Callable, Sequence
@@ -71,6 +72,11 @@ class Assembled:
         calls = [call.get("function") for call in objects(member(message, "tool_calls"))]
         calls.append(member(message, "function_call"))
         return json.dumps({"tool_calls": [_by_value(call) for call in calls if call]})
+
+    def fingerprint(self) -> str:
+        """A digest of what it tells of the engine: its model's name and `system_fingerprint`; empty if it tells neither."""
+        told = [self.completion.get(name) for name in ("model", "system_fingerprint")]
+        return hashlib.blake2b(orjson.dumps(told), digest_size=8).hexdigest() if any(told) else ""
 
     def usage(self) -> Usage | None:
         """Tokens as the engine counted them; None if it did not say, or not at the end."""

@@ -75,7 +75,14 @@ class ProofFollower(LogFollower[str, Gate]):
         if told.said is not None and not action.with_examples and detail.get("of") not in gate.small:
             gate.saw(outcome.tenant, choice.scope, choice.noted, {"right": told.said})
         return gate.add(
-            outcome.tenant, choice.scope, choice.vector, choice.noted, action, told, outcome.latency_s or None
+            outcome.tenant,
+            choice.scope,
+            choice.vector,
+            choice.noted,
+            action,
+            told,
+            outcome.latency_s or None,
+            detail.get("fingerprint", ""),
         )
 
 
@@ -86,7 +93,7 @@ def _counts(outcome: OutcomeRecord) -> bool:
 def compared(outcome: OutcomeRecord, detail: Mapping[str, Any]) -> Compared:
     """Read from an outcome how good a small engine's answer was."""
     loss, said = detail.get("loss"), detail.get("said")
-    return Compared(outcome.quality if said is None else None, loss, said)
+    return Compared(outcome.quality if said is None else None, loss, said, detail.get("length"))
 
 
 def _say(model: str, opening: Opening, *, live: bool) -> None:

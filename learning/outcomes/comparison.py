@@ -101,8 +101,12 @@ class Compared:
     """-1 to 1: the quality of the reference's answer less that of this one, where more is known than equality."""
     copies: bool | None = None
     """Tells of the reference's own answer if the nearest past one is equal. None without one; likewise the next."""
-    again: bool | None = None
-    """Tells if its second answer is equal."""
+    again: float | None = None
+    """Tells how good its second answer is found beside it."""
+    fingerprint: str = ""
+    """See Assembled.fingerprint."""
+    length: float | None = None
+    """Its share of its characters and the reference's together."""
     cut: bool = False
     """Our bound ended it: no judge could say what it would have become."""
 
@@ -112,7 +116,7 @@ class Compared:
         detail: dict[str, Any] = {"reference": True}
         for name, equal in (("copies", self.copies), ("again", self.again)):
             if equal is not None:
-                detail[name] = int(equal)
+                detail[name] = round(float(equal), 4)
         if said is not None:
             detail = {
                 "score": round(said.score, 4),
@@ -122,6 +126,10 @@ class Compared:
                 "position_bias": round(said.position_bias, 4),
                 "judge": judge,
             }
+        if self.fingerprint:
+            detail["fingerprint"] = self.fingerprint
+        if self.length is not None and told is None:
+            detail["length"] = round(self.length, 3)
         if self.loss is not None:
             detail["loss"] = round(self.loss, 4)
         if told is not None:
@@ -218,28 +226,26 @@ class Comparison:
         sizes = [request + sum(min(_bytes(text), shown) for text in pair) for pair in pairs]
         return judge.requests * sum(most_usd(price, size, judge.most_tokens) for size in sizes)
 
-    async def compare(
-        self, sample: Sample, served: Assembled, bill: Bill, means: Means, *, settled: bool
-    ) -> list[Compared]:
+    async def compare(self, sample: Sample, served: Assembled, bill: Bill, means: Means) -> list[Compared]:
         """The reference's answer first, then those that were to be compared with it, some maybe without a judgement.
-        `settled`: whether the served answer is the reference's, and needs no judge.
-
         Raises NotAnswered if the reference, or every engine that was to be compared with it, gave no answer,
         TooDear and NoJudge.
         """
-        answers, second = await self._answers(sample, served, bill, settled=settled)
+        answers = await self._answers(sample, served, bill)
         standard = next(a for a in answers if a.way.engine == sample.reference)
-        others = [answer for answer in answers if answer is not standard]
+        others = [_beside_length(answer, standard) for answer in answers if answer is not standard]
         if sample.told is not None:
             return [
                 standard,
                 *await asyncio.to_thread(told_losses, sample, sample.told, standard.text, others),
             ]
-        size = len(standard.text) + sum(map(len, sample.near[:1])) + (len(second.text) if second else 0)
-        settled, standard = await looked_at(size, _beside, standard, sample.near, second)
+        size = len(standard.text) + sum(map(len, sample.near[:1]))
+        settled, standard = await looked_at(size, _beside, standard, sample.near)
+        # The second answer is not known yet: it is taken to be as long as the first.
+        pairs = [*others, standard] if sample.again else others
         # Before anybody looks whether they are equal: else only those would be noted once there is no money for a judge.
         judge = self._judge(sample)
-        if not settled and not await self._may_judge(sample, judge, standard.text, others, means):
+        if not settled and not await self._may_judge(sample, judge, standard.text, pairs, means):
             if not sample.scope:
                 refused = judge is None or self._refused_judge(judge.engine.info.name)
                 raise (NoJudge if refused else TooDear)(standard.text)
@@ -248,13 +254,25 @@ class Comparison:
             await self._compared(sample, judge, answer, standard.text, bill, settled=settled)
             for answer in others
         ]
-        again = standard.again if settled else None
-        return [standard, *(_with_loss(each, judged=not settled, again=again) for each in judged)]
+        if sample.again:
+            standard = await self._with_second(sample, judge, standard, bill, settled=settled)
+        return [standard, *(_with_loss(each, judged=not settled, again=standard.again) for each in judged)]
 
-    async def _answers(
-        self, sample: Sample, served: Assembled, bill: Bill, *, settled: bool
-    ) -> tuple[list[Compared], Compared | None]:
-        """Ask all ways; return the served answer and theirs, and the reference's second one apart. Raises NotAnswered."""
+    async def _with_second(
+        self, sample: Sample, judge: Judge | None, standard: Compared, bill: Bill, *, settled: bool
+    ) -> Compared:
+        """The reference's answer with how good its second one is found beside it, by whoever compares the others: what is
+        less than 1 is their error."""
+        try:
+            second = await self._answer(sample, Attempt(sample.reference), sample.probability, bill)
+        except NotAnswered:
+            return standard
+        found = await self._compared(sample, judge, second, standard.text, bill, settled=settled)
+        again = None if found.judgement is None else found.judgement.quality
+        return replace(standard, again=again, cost_usd=standard.cost_usd + found.cost_usd)
+
+    async def _answers(self, sample: Sample, served: Assembled, bill: Bill) -> list[Compared]:
+        """Ask all ways but the reference for a second time, and return the served answer and theirs. Raises NotAnswered."""
         usage = served.usage()
         answers = [
             Compared(
@@ -266,27 +284,20 @@ class Comparison:
                 0.0,
                 sample.probability,
                 served=True,
+                fingerprint=served.fingerprint(),
             )
         ]
-        second: Compared | None = None
         for way, probability in sample.to_ask:
-            again = sample.by_reference and way.engine == sample.reference
-            if again and not settled:
-                # A judge tells more than a second answer.
+            if way.engine == sample.reference and sample.by_reference:
                 continue
             try:
-                answer = await self._answer(sample, way, probability, bill)
+                answers.append(await self._answer(sample, way, probability, bill))
             except NotAnswered:
-                if way.engine == sample.reference and not again:
+                if way.engine == sample.reference:
                     raise
-                continue
-            if again:
-                second = answer
-            else:
-                answers.append(answer)
         if len(answers) == 1:
             raise NotAnswered("no_other_answer")
-        return answers, second
+        return answers
 
     async def _may_judge(
         self, sample: Sample, judge: Judge | None, standard: str, others: Sequence[Compared], means: Means
@@ -407,6 +418,7 @@ class Comparison:
             probability,
             served=False,
             cut=cut,
+            fingerprint=said.fingerprint,
         )
 
     async def _asked(
@@ -478,20 +490,18 @@ def told_losses(sample: Sample, told: Told, reference: str, others: Sequence[Com
     return found
 
 
-def _beside(standard: Compared, near: Sequence[str], second: Compared | None) -> tuple[bool, Compared]:
-    """Tell if the reference's answer needs no judge; return it with those of its figures that equality tells.
-
-    Blocks.
-    """
+def _beside(standard: Compared, near: Sequence[str]) -> tuple[bool, Compared]:
+    """Tell if the reference's answer needs no judge; return it with whether the nearest past one is equal. Blocks."""
     copies = [same(text, standard.text) for text in near[:1]]
-    return settles(standard.text, near), replace(
-        standard,
-        copies=copies[0] if copies else None,
-        again=None if second is None else same(second.text, standard.text),
-    )
+    return settles(standard.text, near), replace(standard, copies=copies[0] if copies else None)
 
 
-def _with_loss(answer: Compared, *, judged: bool, again: bool | None) -> Compared:
+def _beside_length(answer: Compared, standard: Compared) -> Compared:
+    together = len(answer.text) + len(standard.text)
+    return replace(answer, length=len(answer.text) / together) if together else answer
+
+
+def _with_loss(answer: Compared, *, judged: bool, again: float | None) -> Compared:
     """The loss as a judge sees it, both ways; or, where a difference is plainly one, beside that of the reference's second
     answer: equality is no more to be had of a small engine than of the reference itself."""
     said = answer.judgement
@@ -499,7 +509,7 @@ def _with_loss(answer: Compared, *, judged: bool, again: bool | None) -> Compare
         return answer
     if judged:
         return replace(answer, loss=0.0 if said.tie else said.score / WORST)
-    return answer if again is None else replace(answer, loss=float(again) - said.quality)
+    return answer if again is None else replace(answer, loss=again - said.quality)
 
 
 def equality_key(sample: Sample, way: Attempt) -> tuple[str, str, str, bool]:

@@ -372,7 +372,7 @@ class Judging:
         bill, came = Bill({}), _Came("late")
         try:
             async with asyncio.timeout(self._limits.deadline_s):
-                came = await self._compared(taken, served, bill, means, settled=settled)
+                came = await self._compared(taken, served, bill, means)
             return came.result
         except TimeoutError:
             return came.result
@@ -446,11 +446,9 @@ class Judging:
         served: Assembled,
         bill: Bill,
         means: Means,
-        *,
-        settled: bool,
     ) -> _Came:
         try:
-            standard, *others = await self._comparison.compare(taken, served, bill, means, settled=settled)
+            standard, *others = await self._comparison.compare(taken, served, bill, means)
         except Unjudged as error:
             await self._tell(taken, error.said)
             raise

@@ -103,8 +103,8 @@ class Ledger:
             least, most = self._elsewhere.get(by, (asked, asked))
             self._elsewhere[by] = min(least, asked), max(most, asked)
 
-    def check(self, by: int, number: int, share: float, loss: float) -> None:
-        """Count what the check of a worker's answer found: a loss of 0 to 1."""
+    def check(self, by: int, number: int, share: float, loss: float, excused: float = 0.0) -> None:
+        """Count what the check of a worker's answer found: a loss of 0 to 1. `excused`: as that worker counted it."""
         own = by == self.by
         tier = next((tier for tier, each in enumerate(SHARES) if share >= each), len(SHARES) - 1)
         self._tiers[tier].check(loss, own=own)
@@ -112,6 +112,8 @@ class Ledger:
             self._heard = max(self._heard, number)
         else:
             self._heard_elsewhere[by] = max(self._heard_elsewhere.get(by, 0), number)
+            # Each stands for the answers that were not checked, too.
+            self._excused += excused / share
 
     def allows(self) -> bool:
         """Tell whether another answer may be given out."""
@@ -126,9 +128,18 @@ class Ledger:
 
     def room(self) -> float:
         """How many more answers may be lost."""
-        asked = self.asked + sum(most - least for least, most in self._elsewhere.values())
         pending = self.served - self._heard
-        return self._max_loss * asked - self.lost() - pending
+        return self._max_loss * self.requests - self.lost() - pending
+
+    @property
+    def requests(self) -> int:
+        """Requests that all workers are known to have decided."""
+        return self.asked + sum(most - least for least, most in self._elsewhere.values())
+
+    @property
+    def given(self) -> int:
+        """Answers that all workers are known to have given out."""
+        return self.served + sum(self._heard_elsewhere.values())
 
     def lost(self) -> float:
         """What the answers whose checks are back have lost at most, in answers."""

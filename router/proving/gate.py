@@ -20,6 +20,7 @@ from router.digest import shared_scope
 from router.guarantee.evidence import Evidence, Turned
 from router.guarantee.ledger import Ledger
 from router.plan import Candidate
+from router.proving.fingerprint import Fingerprints
 from router.proving.neighbours import Near, near
 from router.proving.regions import PROBE_SHARE, Compared, Region, Regions
 from router.proving.standing import Action, Proof, Standing
@@ -43,8 +44,9 @@ OF_REFERENCE = ("again", "right", "copies")
 nearest past answer is equal."""
 _SIMILARITY, _AGREEMENT = "similarity", "agreement"
 _BANK, _VERSION = "bank", "version"
-_BY, _ASKED, _NUMBER, _CHECKED = "by", "asked", "number", "checked"
-"""See Ledger: the worker that decided, its requests so far, the number of its answer and the share that is checked."""
+_BY, _ASKED, _NUMBER, _CHECKED, _EXCUSED = "by", "asked", "number", "checked", "excused"
+"""See Ledger: the worker that decided, its requests so far, the number of its answer, the share that is checked, and what
+checks find lost although nothing is."""
 REFERENCE = "reference"
 """Stands for the reference among the ways whose seconds are known."""
 _TIMED_FROM, _TIMED_LATEST = 5, 50
@@ -61,16 +63,38 @@ class Opening:
     turned: Turned[str]
 
 
+@dataclass(frozen=True, slots=True)
+class SeenOfReference:
+    """How good the reference's own answers are found, 0 to 1."""
+
+    count: int
+    mean: float
+    low: float
+    high: float
+    """Anytime-valid bounds of the mean at 1 - ALPHA."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a tenant's ledger knows, in requests: all, those that small engines answered, what these have lost at most,
+    and how many more may be lost."""
+
+    requests: int
+    given: int
+    lost: float
+    room: float
+
+
 @dataclass(slots=True)
 class _Scope:
     """The regions of every action under one scope."""
 
     actions: dict[Action, Regions]
     openings: int = 0
-    seen: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """Number and sum of what was seen of the reference, by OF_REFERENCE."""
-    again: Evidence = field(default_factory=lambda: Evidence(0.5, ALPHA))
-    """Of the reference's second answers, as far as they are equal to the first."""
+    seen: dict[str, Evidence] = field(
+        default_factory=lambda: {name: Evidence(0.5, ALPHA) for name in OF_REFERENCE}
+    )
+    """What was seen of the reference, by OF_REFERENCE."""
     times: dict[str, tuple[int, float]] = field(default_factory=dict)
     """Number of timed answers and their mean in seconds, mostly of the latest, by the action's key or REFERENCE."""
 
@@ -92,7 +116,7 @@ class _Scope:
     @property
     def excused(self) -> float:
         """Return what a check finds lost on average, at least, although nothing is: as of the reference's second answers."""
-        return 1.0 - self.again.bounds()[1]
+        return 1.0 - self.seen["again"].bounds()[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +140,8 @@ class RegionSummary:
     seconds: float | None = None
     """Mean time of an answer, where it is known; likewise of the reference."""
     reference_seconds: float | None = None
+    noise: float | None = None
+    """Share of the reference's own second answers that are found worse, if that is too much for a proof."""
 
 
 @dataclass
@@ -142,6 +168,7 @@ class Gate:
         self._follows = self.version is None
         self._scopes: dict[tuple[str, str, float | None], _Scope] = {}
         self._ledgers: dict[str, Ledger] = {}
+        self._fingerprints = {engine: Fingerprints() for engine in self.small}
         self._unknown = self._new_scope()
         """What holds of a scope without outcomes."""
 
@@ -209,7 +236,8 @@ class Gate:
                 # proven is believed.
                 ledger.assume(decides.region.most_lost)
             elif decides is not None:
-                noted |= {_NUMBER: ledger.serve(state.excused), _CHECKED: share}
+                excused = state.excused
+                noted |= {_NUMBER: ledger.serve(excused), _CHECKED: share, _EXCUSED: excused}
         if examples:
             noted |= {_SIMILARITY: shown.similarity, _AGREEMENT: shown.agreement, _BANK: float(bank)}
         if self.version is not None:
@@ -252,12 +280,15 @@ class Gate:
         action: Action,
         told: Compared,
         seconds: float | None = None,
+        fingerprint: str = "",
     ) -> list[Opening]:
         """Count one outcome of a request; `noted` is what its proof noted, and `seconds` what the answer took, where it is
-        known. Returns what that opened or closed."""
+        known. With a `fingerprint` of the engine that is new all that is proven of it is proven anew. Returns what that
+        opened or closed."""
+        closed = self._closed_by(action.engine, fingerprint)
         predicted = noted.get(key(action))
         if predicted is None:
-            return []
+            return closed
         shown = Near(noted.get(_SIMILARITY, 0.0), noted.get(_AGREEMENT, 0.0))
         version = self._version(noted)
         with self._lock:
@@ -270,7 +301,7 @@ class Gate:
                 crowding, _ = Counter(whose for whose, *_ in self._scopes).most_common(1)[0]
                 del self._scopes[next(each for each in self._scopes if each[0] == crowding)]
             if action not in state.actions:
-                return []
+                return closed
             if seconds is not None:
                 state.took(key(action), seconds)
             regions = state.actions[action]
@@ -281,11 +312,26 @@ class Gate:
             if turned is not None:
                 state.openings += 1
             if turned is None:
-                return []
+                return closed
             self._begin_anew_beside(state, action, opened=turned.opened)
             if version != self.version:
+                return closed
+        return [*closed, Opening(tenant, scope, action, turned)]
+
+    def _closed_by(self, engine: str, fingerprint: str) -> list[Opening]:
+        """Close all regions of an engine if its fingerprint is a new one; returns those that were open."""
+        with self._lock:
+            known = self._fingerprints.get(engine)
+            if known is None or not known.changed(fingerprint):
                 return []
-        return [Opening(tenant, scope, action, turned)]
+            return [
+                Opening(tenant, scope, action, turned)
+                for (tenant, scope, version), state in self._scopes.items()
+                for action, regions in state.actions.items()
+                if action.engine == engine
+                and (turned := regions.close()) is not None
+                and version == self.version
+            ]
 
     def saw(
         self,
@@ -304,18 +350,25 @@ class Gate:
                 return
             if seconds is not None:
                 state.took(REFERENCE, seconds)
-            if "again" in values:
-                state.again.add(values["again"])
             for name in OF_REFERENCE:
                 if name in values:
-                    count, total = state.seen.get(name, (0, 0.0))
-                    state.seen[name] = count + 1, total + values[name]
+                    state.seen[name].add(values[name])
 
-    def seen(self, tenant: str, scope: str) -> dict[str, tuple[int, float]]:
-        """Return the number and the mean of the reference's answers that were looked at, by OF_REFERENCE as far as known."""
+    def seen(self, tenant: str, scope: str) -> dict[str, SeenOfReference]:
+        """Return what was seen of the reference's answers, by OF_REFERENCE as far as known."""
         with self._lock:
             state = self._scopes.get((tenant, scope, self.version), self._unknown)
-            return {name: (count, total / count) for name, (count, total) in state.seen.items()}
+            return {
+                name: SeenOfReference(each.compared, each.mean, *each.bounds())
+                for name, each in state.seen.items()
+                if each.mean is not None
+            }
+
+    def account(self, tenant: str) -> Account:
+        """Return what the tenant's ledger knows."""
+        with self._lock:
+            ledger = self._ledger(tenant)
+            return Account(ledger.requests, ledger.given, ledger.lost(), max(0.0, ledger.room()))
 
     def summary(self) -> list[RegionSummary]:
         """Every region that has outcomes, the scopes with the latest outcomes first."""
@@ -340,7 +393,8 @@ class Gate:
         ledger, by = self._ledger(tenant), int(noted[_BY])
         ledger.note(by, int(noted[_ASKED]))
         if _NUMBER in noted and told.quality is not None:
-            ledger.check(by, int(noted[_NUMBER]), noted[_CHECKED], 1.0 - told.quality)
+            excused = noted.get(_EXCUSED, 0.0)
+            ledger.check(by, int(noted[_NUMBER]), noted[_CHECKED], 1.0 - told.quality, excused)
 
     def _ledger(self, tenant: str) -> Ledger:
         known = self._ledgers.get(tenant)

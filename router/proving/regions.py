@@ -17,6 +17,7 @@ from functools import cached_property
 from router.guarantee.checks import Awaited
 from router.guarantee.evidence import Detector, Evidence, Turned
 from router.guarantee.ledger import SHARES
+from router.proving.fingerprint import Lengths
 from router.proving.neighbours import Near, Outcomes
 from store.records import Vector
 
@@ -62,6 +63,8 @@ class Compared:
     said: float | None = None
     """A person's word on the reference's answer, or on the one that was served, 0 to 1, if `loss` rests on that. Else
     it rests on a judge, or on the reference's own second answer."""
+    length: float | None = None
+    """The answer's share of its characters and the reference's together."""
 
     def values(self) -> Iterator[tuple[str, float]]:
         """By the name of the evidence that it counts for."""
@@ -200,9 +203,9 @@ class Region:
             self._watch = self._as_it_is()
         if self.open and not was_open:
             self.opened_at = opening
-            return self._turned(opened=True)
+            return self.turned(opened=True)
         if was_open and (not self.open or self._changed()):
-            closed = self._turned(opened=False)
+            closed = self.turned(opened=False)
             self.restart(given_up=False)
             return closed
         if not was_open:
@@ -268,7 +271,8 @@ class Region:
             and (more is None or more > 4 * evidence.compared)
         )
 
-    def _turned(self, *, opened: bool) -> Turned[str]:
+    def turned(self, *, opened: bool) -> Turned[str]:
+        """Return what is said of its opening or closing."""
         return Turned(self.name, opened, self.evidence.compared, *self.evidence.bounds())
 
 
@@ -293,6 +297,7 @@ class Regions:
         self._sorted: list[float] = []
         self._better_from = _DIVIDE_AFTER
         self._bank = 0.0
+        self._lengths = Lengths()
 
     def __iter__(self) -> Iterator[Region]:
         return iter(self.bands if self.divided else (self.whole,))
@@ -337,6 +342,8 @@ class Regions:
         if told.quality is not None:
             self._outcomes.add(vector, near, told.quality)
             self._predict_better()
+        if told.length is not None and self._lengths.changed(told.length) and (closed := self.close()):
+            return closed
         turned = None
         decided = False
         for band in self._within(rank):
@@ -345,15 +352,23 @@ class Regions:
             turned = turned or (None if decided else found)
             decided = decided or band.open
         if turned is not None and not turned.opened and turned.way == self.whole.name:
-            # The engine is not what it was: nothing known of it before still holds.
-            self._outcomes.clear()
-            self._better_from = _DIVIDE_AFTER
-            for band in self.bands[1:]:
-                band.restart(given_up=False)
+            self.close()
         unlikely = self.whole.agreement.compared >= _DIVIDE_AFTER and self.whole.expected_more is None
         part_open = any(band.open for band in self.bands[1:])
         self.divided = not self.whole.open and (part_open or self.whole.hopeless or unlikely)
         return turned
+
+    def close(self) -> Turned[str] | None:
+        """Begin anew, as the engine is not what it was: nothing known of it before still holds. Returns the closing of the
+        largest region that was open, if one was."""
+        closed = next((band.turned(opened=False) for band in self.bands if band.open), None)
+        self._outcomes.clear()
+        self._better_from = _DIVIDE_AFTER
+        self._lengths = Lengths()
+        for band in self.bands:
+            band.restart(given_up=False)
+        self.divided = False
+        return closed
 
     def told(self) -> None:
         """An outcome came: what is open is watched."""

@@ -142,6 +142,19 @@ class Outcomes:
         )
         return {(of, model, source): count for of, model, source, count in rows.fetchall()}
 
+    def judged_and_rated(self, tenant: str, model: str, limit: int = 1000) -> list[tuple[str, float, float]]:
+        """Of the latest served answers to a tenant and served model that people rated and a judge compared: the judgement's
+        detail and quality, and the quality that people found."""
+        rows = self._db.read().execute(
+            "SELECT judged.detail, judged.quality, rated.quality FROM outcomes AS rated JOIN outcomes AS judged"
+            " ON judged.tenant = rated.tenant AND judged.request_id = rated.request_id"
+            " AND judged.engine = rated.engine WHERE rated.tenant = ? AND rated.model = ?"
+            " AND rated.source = 'user' AND rated.served = 1 AND judged.source = 'judge' AND judged.served = 1"
+            " ORDER BY rated.id DESC LIMIT ?",
+            (tenant, model, limit),
+        )
+        return list(rows.fetchall())
+
     def spent_usd(self, since_s: float, tenant: str | None = None) -> float:
         """Dollars spent on judges, and on answers asked for comparison, since a time."""
         row = (

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from admin.formats import percent
 from learning.rehearsal.kept import REPORT, VERSION
 from store.learned.artifacts import Artifacts
 from tests.admin.site import ENGINES, Site, site
@@ -111,6 +112,17 @@ async def test_what_is_proven_is_shown_per_scope_with_its_bounds(pages: Site) ->
     assert not region["open"] and region["expected_more"] > 0 and "more comparisons" in region["state"]
     page = (await viewer.get("/learning")).text
     assert "What is proven of small engines" in page and "5c09e" in page
+    assert "second answer worse in" not in page, "nobody compared one yet"
+    for number in range(40):
+        detail = f'{{"reference": true, "again": {int(number % 4 > 0)}}}'
+        again = {"engine": "large", "key": f"again {number}", "source": "judge", "detail": detail}
+        store.outcomes.note(outcome_record(number % 12, tenant="t1", **again)).result(5)
+    got = (await viewer.get("/learning.json")).json
+    assert got["proof"][0]["judge_error"]["mean"] == pytest.approx(0.25)
+    (ledger,) = got["ledgers"]
+    assert (ledger["model"], ledger["account"]["given"], ledger["length_bias"]) == ("demo", 0, None)
+    page = (await viewer.get("/learning")).text
+    assert f"second answer worse in {percent(0.25)} of 40" in page and "Room left" in page
 
 
 def compared(before: float, after: float, n: int, half: float = 0.02, **more: object) -> dict[str, object]:

@@ -73,6 +73,10 @@ async def test_figures_are_the_logs(pages: Site) -> None:
         assert money["paid_usd"] == pytest.approx(0.62)
         assert money["always_large_usd"] == pytest.approx(1.2)
         assert money["saved_usd"] == pytest.approx(0.58)
+        assert money["saved_by"] == pytest.approx(
+            {"cache_hit": 0.2, "offloaded": 0.38, "students": 0.0, "other": 0.0}
+        )
+        assert money["before_learning_usd"] == pytest.approx(0.58) and money["learning_usd"] == 0.0
         assert sum(bar["offloaded"] for bar in got["traffic"]) == 20
         small = next(group for group in got["stages"] if group["engine"] == "small")
         assert small["stages_ms"] == {"embed": 2.0, "choose": 0.5} and small["other_ms"] == pytest.approx(0.5)
@@ -164,6 +168,18 @@ async def test_what_finding_out_cost_is_taken_off_what_was_saved(pages: Site) ->
     assert got["money"]["manual_queries_usd"] == pytest.approx(0.08)
     assert got["money"]["replay_usd"] == pytest.approx(0.05)
     assert got["money"]["saved_usd"] == pytest.approx(0.17)
+    assert got["money"]["learning_usd"] == pytest.approx(0.2 + 0.08 + 0.05)
+    page = (await viewer.get("/overview?tenant=a1")).text
+    assert "that learning spent" in page and "Saved before what learning spends" in page
+
+
+async def test_what_a_tasks_student_saves_is_told_apart_and_extra_calls_are_taken_off(pages: Site) -> None:
+    await asyncio.to_thread(note, pages, 1, engine="student", cost_usd=0.0, reference_cost_usd=0.02)
+    await asyncio.to_thread(note, pages, 2, engine="large", cost_usd=0.03, reference_cost_usd=0.02)
+    money = (await (await pages.person("viewer")).get("/overview.json")).json["money"]
+    assert money["saved_by"]["students"] == pytest.approx(0.02)
+    assert money["saved_by"]["other"] == pytest.approx(-0.01)
+    assert money["saved_usd"] == pytest.approx(0.01)
 
 
 def said(pages: Site, source: str, qualities: list[float], engine: str = "small") -> None:

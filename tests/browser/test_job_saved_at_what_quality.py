@@ -76,7 +76,7 @@ def test_savings_stand_beside_the_quality_they_were_made_at(
         decisions = offloaded(gate, 3)
         page = gate.signed_in(profile())
         expect(tile(page, "Offloaded")).to_contain_text(re.compile(r"3 of \d+"))
-        saved = tile(page, "Saved")
+        saved = tile(page, "Net saved")
         expect(saved.locator(".badge.warn")).to_have_text("quality not measured")
         expect(page.locator(".attention")).not_to_contain_text("Quality of small")
 
@@ -93,6 +93,10 @@ def test_savings_stand_beside_the_quality_they_were_made_at(
         expect(alarm).to_contain_text(re.compile(r"0\.0% \(95% interval 0\.0% to \d+\.\d%, 3\d judged\)"))
         expect(saved).to_contain_text(re.compile(r"at quality 0\.0.%.*3\d judged"))
         expect(page.locator("#quality tbody tr").first).to_contain_text("critical")
+        spent = page.get_by_role("region", name="What it cost, and what it saved")
+        expect(spent).to_contain_text("Saved before what learning spends")
+        expect(spent).to_contain_text("judges' verdicts")
+        expect(saved).to_contain_text("that learning spent")
 
         # The figure leads to a list of as many requests, and the alarm to how it came about.
         page.get_by_role("link", name="Offloaded", exact=True).click()
@@ -115,7 +119,7 @@ def test_savings_stand_beside_the_quality_they_were_made_at(
 
         # While the reference is down another one answers: that is neither offloaded nor saved.
         page.goto(gate.admin_url + "/overview")
-        before = tile(page, "Offloaded").inner_text(), tile(page, "Saved").locator("b").inner_text()
+        before = tile(page, "Offloaded").inner_text(), tile(page, "Net saved").locator("b").inner_text()
         engines["large"].kill()
         for opera in ("Norma", "Fidelio", "Tosca"):
             assert gate.ask(f"Who wrote {opera}, and in which year?").text == RUBBISH
@@ -123,5 +127,5 @@ def test_savings_stand_beside_the_quality_they_were_made_at(
         expect(tile(page, "Failed over")).to_contain_text("3")
         assert (
             tile(page, "Offloaded").inner_text(),
-            tile(page, "Saved").locator("b").inner_text(),
+            tile(page, "Net saved").locator("b").inner_text(),
         ) == before

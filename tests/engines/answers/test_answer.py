@@ -150,3 +150,16 @@ def test_calls_of_tools_are_compared_by_what_they_call_and_with_which_values() -
 
 def test_what_is_said_without_tools_is_the_text() -> None:
     assert Assembled({"choices": [{"message": {"content": "Yes."}}]}, whole=True).said() == "Yes."
+
+
+def test_the_fingerprint_tells_which_model_and_system_an_answer_names_and_nothing_else() -> None:
+    def told(**members: Any) -> str:
+        said = {"index": 0, "message": {"role": "assistant", "content": "Forty"}, "finish_reason": "stop"}
+        answer = from_json(json.dumps({"id": "1", "choices": [said]} | members).encode())
+        assert answer is not None
+        return answer.fingerprint()
+
+    streamed = from_events(stream(chunk({"content": "Forty"}, "stop")))
+    assert streamed is not None and streamed.fingerprint() == told(model="m", system_fingerprint="fp")
+    assert len({told(model="m"), told(model="n"), told(model="m", system_fingerprint="fp")}) == 3
+    assert told() == told(model="", system_fingerprint=None) == ""

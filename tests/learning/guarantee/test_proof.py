@@ -120,3 +120,17 @@ def test_a_label_is_no_comparison_with_the_reference(store: Store) -> None:
     follower.look()
     assert gate.summary()[0].compared == 1
     assert gate.summary()[0].action == Action("small", with_examples=True)
+
+
+def test_an_outcome_tells_every_worker_that_the_engine_is_another_one(store: Store) -> None:
+    follower, gate = following(store)
+    for number in range(30):
+        fingerprint = "first" if number < 29 else "second"
+        choice = choice_record(number, model="m", vector=VECTOR, scope="scope", noted=NOTED)
+        store.decisions.choices.record(choice).result(5)
+        detail = f'{{"fingerprint": "{fingerprint}", "length": 0.5}}'
+        store.outcomes.note(
+            outcome_record(number, source="judge", served=False, quality=1.0, detail=detail)
+        ).result(5)
+    follower.look()
+    assert [row.compared for row in gate.summary()] == [1], "what the first one did proves nothing"

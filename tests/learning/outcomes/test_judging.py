@@ -302,6 +302,7 @@ async def test_a_wrong_answer_of_the_small_engine_is_found_out_and_the_reference
         assert small.latency_s == pytest.approx(0.5)
         detail = json.loads(small.detail)
         assert detail["result"] == "loss" and len(detail["votes"]) == 2
+        assert 0 < detail["length"] < 1 and json.loads(large.detail)["fingerprint"]
         assert stage.metric("understudy_judged_total", engine="small", examples="without", result="loss") == 1
         assert stage.metric("understudy_judging_win_rate", engine="small", examples="without") == 0
         assert stage.metric("understudy_judging_samples_total", result="judged") == 1

@@ -401,3 +401,14 @@ async def test_under_load_one_comparison_in_ten_goes_on_and_the_others_are_count
     else:
         assert 2 <= made <= 20 and 80 <= load.shed[shed] <= 98  # type: ignore[index]
         assert sum(load.shed.values()) == load.shed[shed]  # type: ignore[index]
+
+
+async def test_where_a_judge_decides_it_compares_the_references_second_answer_too(db: Database) -> None:
+    """What it finds worse there is its own error."""
+    first, second = "It is Oslo, as far as I know.", "As far as anybody can tell it is nothing of the kind."
+    engines = with_engines("It is Oslo, I think.", second)
+    async with judging(db, engines, NOTHING_CONFIGURED, rng=Always()) as stage:
+        noted = {o.engine: o for o in await stage.judge(served(first, planned(1.0)))}
+    told = json.loads(noted["large"].detail)
+    assert 0.0 <= told["again"] <= 1.0 and noted["large"].cost_usd > 0.0
+    assert len(asked_of(engines["large"])) == 1

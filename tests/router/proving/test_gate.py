@@ -220,7 +220,9 @@ def test_what_is_seen_of_the_references_own_answers_is_kept_by_scope() -> None:
     compare(made, HELPED, 1.0)
     for value in (1.0, 0.0):
         made.saw("t", "scope", {}, {"again": value, "reference": 1.0})
-    assert made.seen("t", "scope") == {"again": (2, 0.5)} and made.seen("t", "another") == {}
+    (again,) = made.seen("t", "scope").values()
+    assert (again.count, again.mean) == (2, 0.5) and again.low < 0.5 < again.high
+    assert made.seen("t", "another") == {}
 
 
 def test_what_was_proven_of_another_version_counts_for_nothing() -> None:
@@ -275,3 +277,34 @@ def test_what_answers_take_is_known_by_way_after_some() -> None:
         made.saw("t", "scope", noted, {}, seconds=1.0)
     assert asked(made).seconds == {key(HELPED): 4.0, "reference": 1.0}
     assert [(one.seconds, one.reference_seconds) for one in made.summary()] == [(4.0, 1.0)]
+
+
+def test_a_new_fingerprint_closes_what_is_proven_of_the_engine_under_every_scope_and_it_is_proven_anew() -> (
+    None
+):
+    made = gate()
+
+    def tell(fingerprint: str, scope: str) -> list[bool]:
+        noted = asked(made, scope, examples=False).noted
+        told = made.add("t", scope, VECTOR, noted, ALONE, Compared(1.0), fingerprint=fingerprint)
+        return [opening.turned.opened for opening in told]
+
+    for scope in ("scope", "other"):
+        for _ in range(150):
+            tell("first", scope)
+    assert [row.scope for row in made.summary() if row.open] == ["other", "scope"]
+    assert tell("second", "scope") == [False, False]
+    assert not any(row.open for row in made.summary())
+    assert any(tell(each, "scope") == [True] for each in ["second", "first"] * 200)
+
+
+def test_answers_of_another_length_close_the_way_under_its_scope() -> None:
+    made = gate()
+
+    def tell(length: float) -> list[bool]:
+        noted = asked(made, examples=False).noted
+        told = made.add("t", "scope", VECTOR, noted, ALONE, Compared(1.0, length=length))
+        return [opening.turned.opened for opening in told]
+
+    assert [turned for _ in range(200) for turned in tell(0.5)] == [True]
+    assert next(turned for _ in range(100) for turned in tell(0.9)) is False

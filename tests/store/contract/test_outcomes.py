@@ -139,3 +139,22 @@ def test_trimming_and_forgetting_take_no_more_than_they_should(outcomes: Outcome
     assert [o.request_id for o in outcomes.after(0)] == ["req-1", "req-3"]
     with pytest.raises(ValueError, match="nobody"):
         outcomes.forget_contributor("a1", "")
+
+
+def test_served_answers_that_people_rated_and_a_judge_compared_are_found_with_both(
+    outcomes: Outcomes, store: Store
+) -> None:
+    for number in range(3):
+        store.decisions.choices.record(choice_record(number, model="m")).result(30)
+    judged = {"source": "judge", "key": "judge", "detail": '{"length": 0.5}'}
+    outcomes.note_many(
+        [
+            outcome_record(0, quality=0.25),
+            outcome_record(0, quality=1.0, **judged),
+            outcome_record(1, quality=0.5),
+            outcome_record(1, quality=0.5, **(judged | {"served": False})),
+            outcome_record(2, **judged),
+        ]
+    ).result(30)
+    assert outcomes.judged_and_rated("a1", "m") == [('{"length": 0.5}', 1.0, 0.25)]
+    assert outcomes.judged_and_rated("b2", "m") == outcomes.judged_and_rated("a1", "n") == []
