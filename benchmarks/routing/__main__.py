@@ -9,8 +9,11 @@ APGR is RouteLLM's, over the second half of each stream, from the score each pol
 known; 0.5 is chance. Regret is cumulative, at the middle of the dial, against choosing by both outcomes, as a share of what
 always taking the large engine has over the same requests (all of them; the second half where the first is told). Prices and
 speeds of the two engines are assumptions (benchmarks/routing/stream.py); APGR depends on them only through what was
-explored. Transfer: trained on both outcomes of half of a file's subjects, judged on the others. Means over orders of the
-stream, with their 95 % intervals.
+explored. Best constant: always the engine that is better over the whole stream, which nobody knows before. Guarded kNN: the
+large engine, but where the 50 nearest outcomes put the small one ahead by a standard error. Ahead of: reward of ours less
+that of another policy, over all requests that were not told, with the standard error of the paired differences of requests
+and the interval over orders. Transfer: trained on both outcomes of half of a file's subjects, judged on the others. Means
+over orders of the stream, with their 95 % intervals.
 """
 
 from __future__ import annotations
@@ -50,6 +53,7 @@ BASELINES: dict[str, Callable[[Recorded], Estimator]] = {
     "matrix factorisation": estimators.matrix_factorisation,
 }
 OURS = "ours"
+GUARDED = "guarded kNN"
 _FEWEST_SUBJECTS = 10
 _STUDENT_T = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
 
@@ -100,6 +104,7 @@ def main() -> None:
 def one_set(recorded: Recorded, chosen: Any) -> dict[str, Any]:
     """Every policy on one set, over `chosen.seeds` orders of it."""
     found: dict[str, list[dict[str, float]]] = {}
+    gained: dict[str, list[dict[str, float]]] = {}
     small, large = recorded.quality.mean(0)
     print(
         f"\n{recorded.name}: {len(recorded.prompts)} requests, {recorded.small} {small:.3f},"
@@ -110,8 +115,11 @@ def one_set(recorded: Recorded, chosen: Any) -> dict[str, Any]:
         half = len(stream.prompts) // 2
         quality, worth = stream.quality[half:], rewards(stream.quality)
 
+        taken: dict[str, Any] = {}
+
         def note(policy: str, scores: Any = None, picks: Any = None, told: int = 0) -> None:
             row: dict[str, float] = {}
+            taken[policy] = picks  # noqa: B023 - called within this turn only
             if scores is not None:
                 of_half = scores[half:]  # noqa: B023 - called within this turn only
                 row |= {"apgr": apgr(of_half, quality), "cpt80": cpt(of_half, quality, 0.8)}  # noqa: B023
@@ -122,6 +130,7 @@ def one_set(recorded: Recorded, chosen: Any) -> dict[str, Any]:
         n = len(stream.prompts)
         note("always small", picks=np.zeros(n, int))
         note("always large", picks=np.ones(n, int))
+        note("best constant", picks=np.full(n, worth.mean(0).argmax()))
         coin = at_random(stream, seed)
         note("random", coin, (coin < 0.5).astype(int))
         note("prompt length", prompt_length(stream))
@@ -130,16 +139,23 @@ def one_set(recorded: Recorded, chosen: Any) -> dict[str, Any]:
         makers = {n: BASELINES[n] for n in chosen.baselines.split(",") if n}
         made = {name: make(stream) for name, make in makers.items()}
         made[OURS] = estimators.Ours(stream, scenes(stream))
+        made[GUARDED] = estimators.nearest(stream, 50)
         for feedback in chosen.feedback.split(","):
             told = half if feedback in ("static", "bootstrap") else 0
             for name, estimator in made.items():
-                run = play(stream, estimator, feedback, seed, growth=chosen.growth)
+                guarded = name == GUARDED
+                run = play(stream, estimator, feedback, seed, growth=chosen.growth, guarded=guarded)
                 note(f"{feedback}: {name}", run.scores, run.picks, told)
+            for other in ("best constant", f"{feedback}: {GUARDED}"):
+                row = ahead(worth[told:], taken[f"{feedback}: {OURS}"][told:], taken[other][told:])
+                gained.setdefault(f"{feedback}: {OURS} ahead of {other.split(': ')[-1]}", []).append(row)
         note("oracle", quality_gap(stream), worth.argmax(1))
         print(".", end="", flush=True)
     print()
     summed = {policy: _means(rows) for policy, rows in found.items()}
     print_set(summed)
+    ahead_of = {pair: _means(rows) for pair, rows in gained.items()}
+    print_ahead(ahead_of)
     moved = transfer(recorded, chosen.baselines.split(",")) if _subjects(recorded) else {}
     print_transfer(moved)
     return {
@@ -147,9 +163,18 @@ def one_set(recorded: Recorded, chosen: Any) -> dict[str, Any]:
         "cut": recorded.cut,
         "quality": [float(q) for q in recorded.quality.mean(0)],
         "policies": summed,
+        "ahead": ahead_of,
         "transfer": moved,
         "per_seed": found,
     }
+
+
+def ahead(worth: Any, picks: Any, others: Any) -> dict[str, float]:
+    """Reward of `picks` less that of `others`, summed over requests, and its standard error from the paired differences."""
+    rows = np.arange(len(picks))
+    difference = worth[rows, picks] - worth[rows, others]
+    error = float(difference.std(ddof=1)) * math.sqrt(len(rows))
+    return {"ahead": float(difference.sum()), "standard_error": error}
 
 
 def quality_gap(stream: Recorded) -> Any:
@@ -269,6 +294,14 @@ def print_set(summed: dict[str, dict[str, float]]) -> None:
         cells = [_with_interval(row, "apgr", 3), _shown(row, "cpt80", 2), _shown(row, "quality", 3)]
         cells += [_shown(row, "large", 2), _shown(row, "regret", 0), _with_interval(row, "regret_share", 3)]
         print(f"| {policy} | {' | '.join(cells)} |")
+
+
+def print_ahead(ahead_of: dict[str, dict[str, float]]) -> None:
+    """One line per pair of policies."""
+    for pair, row in ahead_of.items():
+        reached = row["ahead"] >= -row["standard_error"]
+        kept = "ahead" if row["ahead"] > 0 else "within a standard error" if reached else "BELOW"
+        print(f"{pair}: {_with_interval(row, 'ahead', 1)}, s.e. {row['standard_error']:.1f}: {kept}")
 
 
 def print_transfer(moved: dict[str, dict[str, float]]) -> None:

@@ -17,17 +17,22 @@ from router.choosing.bandit import Bandit, Estimate, Option, Scene
 from router.choosing.chooser import Situation
 from router.choosing.features import Request
 from router.choosing.load import EngineState
-from router.choosing.reward import reward, weights
+from router.choosing.reward import expected_reward, reward, weights
+from understudy.settings.models import ModelAdvanced
 
 DIAL = 0.5
 SMALL = EngineState("small", Price(0.5, 0.5), first_token_s=0.2, tokens_per_s=100.0)
 LARGE = EngineState("large", Price(10.0, 10.0), first_token_s=0.5, tokens_per_s=40.0)
 ANSWER_TOKENS = 256
-FIRST_TRAINING = 100
-"""Requests before the first training."""
+FIRST_TRAINING = 25
+"""Requests before the first training: so many outcomes that agree are enough for the learner."""
 Feedback = Literal["static", "bandit", "bootstrap", "full"]
 """static: the outcomes of both engines in the first half. bandit: the chosen engine's. bootstrap: of both in the first half,
 then the chosen engine's. full: of both, always."""
+
+
+GUARD_Z = 1.0
+"""Standard errors by which the guarded baseline wants the small engine to be ahead."""
 
 
 def rewards(quality: npt.NDArray[np.float64], dial: float = DIAL) -> npt.NDArray[np.float64]:
@@ -99,8 +104,12 @@ def play(
     *,
     growth: float = 1.1,
     dial: float = DIAL,
+    guarded: bool = False,
 ) -> Run:
-    """Goes through all of it; trains whenever the log grew by `growth`. Without feedback of its own choices only once."""
+    """Goes through all of it; trains whenever the log grew by `growth`. Without feedback of its own choices only once.
+
+    `guarded`: not the gateway's chooser decides; see `guarded_share`.
+    """
     n = len(recorded.prompts)
     half, rng, chooser = n // 2, random.Random(seed), default_chooser()
     scores, picks = np.zeros(n), np.zeros(n, np.int64)
@@ -115,16 +124,32 @@ def play(
         for index in range(start, end):
             quality, deviation = known.quality[index - start], known.deviation[index - start]
             strange = 0.0 if known.strangeness is None else float(known.strangeness[index - start])
-            bandit.found = Estimate(tuple(quality), tuple(deviation), strange)  # type: ignore[attr-defined]
-            choice = chooser.choose(situation(recorded, index, dial), bandit, rng)
             scores[index] = quality[1] - quality[0]
-            picks[index] = choice.chosen
+            if guarded:
+                picks[index] = int(rng.random() >= guarded_share(quality, deviation, dial))
+                continue
+            bandit.found = Estimate(tuple(quality), tuple(deviation), strange)  # type: ignore[attr-defined]
+            picks[index] = chooser.choose(situation(recorded, index, dial), bandit, rng).chosen
         if feedback == "full":
             seen[start:end] = True
         elif start >= told and feedback != "static":
             seen[np.arange(start, end), picks[start:end]] = True
         start = end
     return Run(scores, picks)
+
+
+def guarded_share(quality: npt.NDArray[np.float64], deviation: npt.NDArray[np.float64], dial: float) -> float:
+    """Probability of the small engine for who leaves the large one only where the small is ahead by GUARD_Z standard errors.
+
+    The other engine is tried with the gateway's own default epsilon, without which nothing would be known of the small one.
+    """
+    weighed, epsilon = weights(dial), ModelAdvanced().epsilon
+    cost = SMALL.price.output_usd_per_mtok / LARGE.price.output_usd_per_mtok
+    small_s, large_s = (e.first_token_s + ANSWER_TOKENS / e.tokens_per_s for e in (SMALL, LARGE))
+    ahead = expected_reward(weighed, quality[0], cost, small_s / large_s, quality[1])
+    ahead -= expected_reward(weighed, quality[1], 1.0, 1.0, None)
+    error = weighed.quality * float(np.hypot(*deviation))
+    return 1.0 - epsilon if ahead > GUARD_Z * error else epsilon
 
 
 def _next(start: int, n: int, told: int, growth: float, *, once: bool) -> int:

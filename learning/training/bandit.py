@@ -17,7 +17,7 @@ from learning.learned.learner import Trained
 from learning.training.comparison import comparison
 from router.choosing import features
 from router.choosing.bandit import BanditError, BanditInput, Lesson, Option, Scene, check_lesson
-from router.choosing.bandit_vw import EVEN_SHARE, BanditSettings, VowpalBandit, action_key
+from router.choosing.bandit_vw import BanditSettings, Shares, VowpalBandit, action_key
 from store.records import ChoiceRecord, OutcomeRecord
 
 
@@ -44,7 +44,7 @@ class TrainingKnobs:
     least_weight: float = 0.01
     """Rows with a lower weight are left out."""
     held_out: float = 0.2
-    """Share of the rows, the latest ones, on which the parts of the estimate are weighed and bandits are compared."""
+    """Share of the rows, the latest ones, on which bandits are compared."""
     least_held_out: int = 30
     """With fewer rows bandits are not compared, and nothing replaces an incumbent."""
 
@@ -142,7 +142,8 @@ def train(
     old = _loaded(incumbent, settings)
     made = fresh_bandit(usable, settings, knobs, now_s=now_s)
     metrics: dict[str, Any] = {"rows": len(usable), "held_out": held, "until_s": now_s}
-    metrics |= {f"neighbours_share_{action}": round(share, 3) for action, share in made.shares.items()}
+    for action, shares in made.shares.items():
+        metrics |= {f"{part}_{action}": round(value, 3) for part, value in shares._asdict().items()}
     accepted, reason = old is None, "first of its kind" if old is None else "too few rows to compare on"
     if held >= knobs.least_held_out:
         errors = _errors(fresh_bandit(early, settings, knobs, now_s=now_s), late)
@@ -162,30 +163,55 @@ def fresh_bandit(
 ) -> VowpalBandit:
     """A bandit trained on these rows alone, the latest last. Raises BanditInput, BanditMissing."""
     lessons = [lesson for r in rows if (lesson := _aged(r, now_s, knobs)).weight >= knobs.least_weight]
-    held = int(len(lessons) * knobs.held_out)
-    early = VowpalBandit(settings)
-    early.learn(lessons[: len(lessons) - held])
     bandit = VowpalBandit(settings)
-    bandit.shares = _shares(early, lessons[len(lessons) - held :])
+    bandit.shares = _shares(lessons[-_WEIGHED_ON:], settings)
     bandit.learn(lessons)
     return bandit
 
 
-def _shares(bandit: VowpalBandit, late: Sequence[Lesson]) -> dict[str, float]:
-    """By action, the share of the neighbours with the least squared error on `late`, drawn to a half by what is few."""
-    fitted: dict[str, tuple[float, float]] = {}
-    for lesson in late:
-        parts = bandit.parts(lesson.scene)
-        for index, quality in lesson.qualities.items():
-            (near, linear), action = parts[index], action_key(lesson.scene.options[index])
-            apart = near.likeness * (near.mean - linear)
-            product, square = fitted.get(action, (EVEN_SHARE * _EVEN, _EVEN))
-            fitted[action] = product + (quality - linear) * apart, square + apart * apart
-    return {action: min(1.0, max(0.0, product / square)) for action, (product, square) in fitted.items()}
+_FOLDS = 5
+_WEIGHED_ON = 5_000
+"""Latest lessons on which the parts are weighed: each of them is learnt from _FOLDS - 1 times."""
+_BEFORE = 0.25
+"""Share of each part before any lesson: less than half of what it says, for few outcomes say little."""
+_BELIEF = 1.0
+"""Weight of that: as much as 100 outcomes if a part is 0.1 from the mean."""
+_MOST_SHARE = 1.5
+"""Of a part: few outcomes may make the linear model too careful, so that it is followed for more than it says."""
+_BELIEF_APART = 5.0
+"""Outcomes' worth that the deviation among requests before any lesson counts."""
 
 
-_EVEN = 0.5
-"""The weight against any share but a half: as much as 50 outcomes if the two are 0.1 apart."""
+def _shares(lessons: Sequence[Lesson], settings: BanditSettings) -> dict[str, Shares]:
+    """By action, how far to follow each part of its estimate: cross-validated, so that a part which tells nothing beyond the
+    action's mean moves nothing.
+    """
+    found: dict[str, list[tuple[float, float, float]]] = {}
+    for fold in range(_FOLDS):
+        bandit = VowpalBandit(settings)
+        bandit.learn([lesson for at, lesson in enumerate(lessons) if at % _FOLDS != fold])
+        for lesson in lessons[fold::_FOLDS]:
+            parts = bandit.parts(lesson.scene)
+            for index, quality in lesson.qualities.items():
+                part, action = parts[index], action_key(lesson.scene.options[index])
+                row = part.local, part.linear, quality - part.near.overall
+                found.setdefault(action, []).append(row)
+    return {action: _fitted(np.array(rows)) for action, rows in found.items()}
+
+
+def _fitted(rows: npt.NDArray[np.float64]) -> Shares:
+    """Non-negative ridge regression of the last column on the first two, drawn to the shares before any lesson."""
+    parts = rows[:, :2]
+    square = parts.T @ parts + _BELIEF * np.eye(2)
+    product = parts.T @ (rows[:, 2] - rows[:, 2].mean()) + _BELIEF * _BEFORE
+    shares = np.linalg.solve(square, product)
+    if shares.min() < 0.0:
+        # With one part at 0 the other stands alone.
+        shares = np.where(shares < 0.0, 0.0, product / square.diagonal())
+    shares = np.clip(shares, 0.0, _MOST_SHARE)
+    variance = float((parts @ shares).var())
+    apart = (_BELIEF_APART * Shares().apart ** 2 + len(rows) * variance) / (_BELIEF_APART + len(rows))
+    return Shares(float(shares[0]), float(shares[1]), math.sqrt(apart))
 
 
 def _errors(bandit: VowpalBandit, rows: Sequence[Row]) -> npt.NDArray[np.float64]:

@@ -1,5 +1,6 @@
 """The bandit that learns: the average of outcomes near by (router.choosing.neighbours) and a linear model of Vowpal Wabbit
-(router.choosing.linear). How the two are averaged is chosen by cross-validation in learning.training.bandit.
+(router.choosing.linear). How far each moves an estimate from the action's mean is fitted by cross-validation in
+learning.training.bandit: where neither tells more than the mean, the mean is what is expected.
 """
 
 from __future__ import annotations
@@ -33,12 +34,9 @@ from router.choosing.linear import PASSES, Floats, Linear
 from router.choosing.neighbours import Near, Neighbours
 
 MAGIC = b"understudy-bandit-1\n"
-FORMAT = 3
-EVEN_SHARE = 0.5
+FORMAT = 4
 _BELIEF = 5.0
 """Outcomes' worth that the expectation before any outcome counts."""
-_APART = 0.1
-"""Standard deviation of an action's quality among requests like those learnt from, before any outcome near by is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +49,28 @@ class BanditSettings:
     """Version of the embedder whose vectors it was trained with; empty if that does not matter (tests)."""
 
 
+class Shares(NamedTuple):
+    """How far to follow the parts of an action's estimate (stacking: Wolpert 1992; not negative: Breiman 1996)."""
+
+    near: float = 0.5
+    """Share of what outcomes near by differ from the action's mean."""
+    linear: float = 0.5
+    """Share of what the linear model expects it to differ."""
+    apart: float = 0.1
+    """Standard deviation of the action's quality among requests, before any outcome near by is counted."""
+
+
 class Parts(NamedTuple):
     """The parts of one option's estimate."""
 
     near: Near
+    local: float
+    """How much better than the action's mean the outcomes near by are; less for a request that is unlike them."""
     linear: float
-    """Quality that the linear model expects."""
+    """How much better than the action's mean the linear model expects it to be."""
+
+
+_EVEN = Shares()
 
 
 class VowpalBandit:
@@ -65,8 +79,8 @@ class VowpalBandit:
     def __init__(self, settings: BanditSettings | None = None, *, version: str = "untrained") -> None:
         """Creates an untrained bandit, which expects what the scorer expects."""
         self.settings = settings or BanditSettings()
-        self.shares: dict[str, float] = {}
-        """By action, the share of the neighbours in its estimates, 0..1; the linear model has the rest."""
+        self.shares: dict[str, Shares] = {}
+        """By action."""
         self._version = version
         self._learned = 0
         self._lock = threading.Lock()
@@ -84,12 +98,14 @@ class VowpalBandit:
     def estimate(self, scene: Scene) -> Estimate:
         """See router.choosing.bandit.Bandit."""
         parts = self.parts(scene)
-        qualities = []
-        for option, (near, linear) in zip(scene.options, parts, strict=True):
-            share = near.likeness * self.shares.get(action_key(option), EVEN_SHARE)
-            qualities.append(min(1.0, max(0.0, share * near.mean + (1.0 - share) * linear)))
-        strangeness = 1.0 - _likeness(near for near, _ in parts) if self._learned else 0.0
-        return Estimate(tuple(qualities), tuple(_deviation(near) for near, _ in parts), strangeness)
+        qualities, deviations = [], []
+        for option, each in zip(scene.options, parts, strict=True):
+            shares = self.shares.get(action_key(option), _EVEN)
+            expected = each.near.overall + shares.near * each.local + shares.linear * each.linear
+            qualities.append(min(1.0, max(0.0, expected)))
+            deviations.append(_deviation(each.near, shares.apart))
+        strangeness = 1.0 - _likeness(each.near for each in parts) if self._learned else 0.0
+        return Estimate(tuple(qualities), tuple(deviations), strangeness)
 
     def parts(self, scene: Scene) -> list[Parts]:
         """Return the parts of each option's estimate. Raises BanditInput."""
@@ -104,7 +120,7 @@ class VowpalBandit:
             for action, prior in expected.items():
                 near = nears.get(action, Near(prior, 0.0, prior, 0.0))
                 linear = 0.0 if row is None or self._linear is None else self._linear.correction(action, row)
-                found.append(Parts(near, near.overall + linear))
+                found.append(Parts(near, near.likeness * (near.mean - near.overall), linear))
         return found
 
     def learn(self, lessons: Sequence[Lesson]) -> int:
@@ -193,7 +209,7 @@ class VowpalBandit:
             if {len(header["names"])} != {len(each) for each in scaling}:
                 raise ValueError("the scaling has another shape")
             bandit._linear = Linear(settings.dimensions, header["names"], *scaling, header["actions"], model)
-            bandit.shares = {action: float(share) for action, share in header["shares"].items()}
+            bandit.shares = {action: Shares(*map(float, each)) for action, each in header["shares"].items()}
             bandit._learned = int(header["learned"])
         except (KeyError, TypeError, ValueError, OSError, RuntimeError, zipfile.BadZipFile) as error:
             raise BanditBroken(f"a bandit's parts do not fit: {type(error).__name__}") from None
@@ -210,15 +226,15 @@ def _likeness(nears: Iterable[Near]) -> float:
     return max((near.likeness for near in nears), default=0.0)
 
 
-def _deviation(near: Near) -> float:
-    """Standard deviation of an action's quality: of its mean over all requests, and of how far from it quality may be here.
+def _deviation(near: Near, apart: float) -> float:
+    """Standard deviation of an action's quality: of its mean over all requests, and of how far `apart` quality may be here.
 
     Many outcomes far away tell that an action is poor throughout: it need not be tried in every corner.
     """
     if not near.known:
         return UNKNOWN
     overall = UNKNOWN**2 / (1.0 + _BELIEF + near.known)
-    return math.sqrt(overall + 1.0 / (1.0 / _APART**2 + 4.0 * near.evidence))
+    return math.sqrt(overall + 1.0 / (1.0 / apart**2 + 4.0 * near.evidence))
 
 
 def _outcomes(lesson: Lesson) -> list[tuple[str, float]]:

@@ -27,9 +27,9 @@ from store.records import Vector
 
 Number = TypeVar("Number", int, float)
 
-UPPER = 1.5
+UPPER = 1.0
 """Deviations of an upper bound above what is expected."""
-LEARNED_BEFORE = 100
+LEARNED_BEFORE = 1000
 """Lessons that gamma counts in addition: before any, not everything is worth a try."""
 HOPELESS = 0.2
 """Share of the least probability that an action has whose upper bound does not reach the best."""

@@ -13,6 +13,7 @@ import pytest
 
 import benchmarks.routing.__main__ as routing
 from benchmarks.routing import data as routing_data
+from benchmarks.routing.stream import guarded_share
 
 
 @pytest.mark.slow
@@ -53,8 +54,24 @@ def test_any_file_of_the_schema_is_judged_beside_the_baselines_and_the_rest_is_l
     assert policies["oracle"]["regret"] == 0.0
     assert policies["always large"]["regret_share"] == 1.0
     for feedback in ("static", "bandit", "bootstrap", "full"):
-        for name in ("kNN 20", "ridge", "matrix factorisation", "ours"):
+        for name in ("kNN 20", "ridge", "matrix factorisation", "ours", "guarded kNN"):
             assert 0.0 <= policies[f"{feedback}: {name}"]["large"] <= 1.0
     assert set(told["sets"]["anything"]["transfer"]) >= {"ours", "kNN 20", "prompt length"}
+    assert policies["best constant"]["regret"] <= policies["always large"]["regret"]
+    assert set(told["sets"]["anything"]["ahead"]) >= {"bandit: ours ahead of guarded kNN"}
     assert told["cost"]["outcomes"] == 300
     assert "120 scores cut" in capsys.readouterr().out
+
+
+def test_the_guarded_baseline_leaves_the_large_engine_only_on_clear_evidence() -> None:
+    close, surely = np.array([0.85, 0.85]), np.array([0.01, 0.01])
+    assert guarded_share(close, surely, 0.5) > 0.9
+    assert guarded_share(close, np.array([0.5, 0.5]), 0.5) < 0.1
+    assert guarded_share(np.array([0.3, 0.9]), surely, 0.5) < 0.1
+
+
+def test_ahead_is_the_sum_of_paired_differences_with_their_standard_error() -> None:
+    worth = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]])
+    found = routing.ahead(worth, np.array([1, 0, 1]), np.array([1, 1, 1]))
+    assert found["ahead"] == pytest.approx(1.0)
+    assert found["standard_error"] == pytest.approx(1.0)

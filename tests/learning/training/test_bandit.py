@@ -59,7 +59,7 @@ def test_after_a_change_of_places_the_successor_follows() -> None:
     assert compared["before"]["mean"] == pytest.approx(trained.metrics["incumbent_squared_error"], abs=1e-5)
 
 
-def test_the_part_that_predicts_the_latest_outcomes_better_gets_the_larger_share() -> None:
+def test_the_part_that_predicts_outcomes_not_learnt_from_better_gets_the_larger_share() -> None:
     # Where engines are good on one side of a plane each, a linear model is right everywhere; neighbours are few and far.
     rng, found = np.random.default_rng(0), []
     for at in range(600):
@@ -69,7 +69,17 @@ def test_the_part_that_predicts_the_latest_outcomes_better_gets_the_larger_share
         quality = float(np.clip(0.5 + 2 * vector[0], 0, 1))
         found.append(Row(Lesson(replace(asked, vector=vector), {0: quality, 1: 1.0}), float(at)))
     linear = VowpalBandit.load(train(found, settings=SETTINGS, knobs=KNOBS).data)
-    assert linear.shares["small"] < 0.45
+    assert linear.shares["small"].near < linear.shares["small"].linear
+
+
+def test_parts_that_tell_nothing_move_no_estimate_from_the_mean() -> None:
+    rng, found = np.random.default_rng(0), []
+    for at in range(400):
+        quality = float(rng.random() < 0.5)
+        found.append(Row(Lesson(scene(rng, at % 4), {0: quality, 1: 1.0}), float(at)))
+    bandit = VowpalBandit.load(train(found, settings=SETTINGS, knobs=KNOBS).data)
+    expected = [bandit.estimate(scene(rng, at % 4)).qualities[0] for at in range(100)]
+    assert np.std(expected) < 0.05 and bandit.shares["small"].apart < 0.05
 
 
 def test_clear_outcomes_are_enough_evidence_long_before_mixed_ones() -> None:

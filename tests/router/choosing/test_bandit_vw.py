@@ -10,7 +10,7 @@ import pytest
 
 from router.choosing import bandit_vw, features
 from router.choosing.bandit import BanditBroken, BanditInput, BanditOutdated, Lesson
-from router.choosing.bandit_vw import BanditSettings, VowpalBandit
+from router.choosing.bandit_vw import BanditSettings, Shares, VowpalBandit
 from tests.router.choosing.routing_scenes import DIMENSIONS, lessons, scene
 
 SETTINGS = BanditSettings(dimensions=DIMENSIONS, embedding_version="test")
@@ -127,10 +127,10 @@ def test_without_an_embedding_it_still_says_something(taught: bytes) -> None:
     assert all(0.0 <= q <= 1.0 for q in found.qualities)
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_both_parts_learn_where_the_large_engine_is_needed(share: float, taught: bytes) -> None:
+@pytest.mark.parametrize("shares", [Shares(near=0.0, linear=1.0), Shares(near=1.0, linear=0.0)])
+def test_both_parts_learn_where_the_large_engine_is_needed(shares: Shares, taught: bytes) -> None:
     bandit = VowpalBandit.load(taught)
-    bandit.shares = {"small": share, "large": share}
+    bandit.shares = {"small": shares, "large": shares}
     assert advantage(bandit, 1) > advantage(bandit, 0) + 0.3
 
 

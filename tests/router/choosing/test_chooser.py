@@ -168,7 +168,8 @@ def test_an_action_whose_upper_bound_does_not_reach_the_best_is_hardly_tried() -
     hopeless = {**GOOD_SMALL.qualities, ("small", True): 0.3}
     few = choose(SITUATION, Known(hopeless, deviation=0.05, learned=10))
     assert few.weighed[1].probability == pytest.approx(HOPELESS * 0.01)
-    unsure = choose(SITUATION, Known(hopeless, deviation=0.5, learned=10))
+    unknown = {**GOOD_SMALL.qualities, ("small", True): 0.5}
+    unsure = choose(SITUATION, Known(unknown, deviation=0.5, learned=10))
     assert unsure.weighed[1].probability > 0.01
 
 
