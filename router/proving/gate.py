@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from router.digest import shared_scope
 from router.guarantee.evidence import Evidence, Turned
@@ -153,6 +154,7 @@ class Gate:
         `examples`: those that would be sent along, if any, out of the tenant's `bank` of so many.
         """
         shown = near(examples)
+        more: dict[str, Callable[[], None]] = {}
         with self._lock:
             state = self._scopes.get((tenant, scope, self.version), self._unknown)
             weighed = []
@@ -207,7 +209,10 @@ class Gate:
             if decides is not None and self.load.holds("checks"):
                 ledger.assume(decides.region.most_lost)
             elif decides is not None:
-                noted |= {_NUMBER: ledger.serve(state.excused(decides.region)), _CHECKED: share}
+                excused = state.excused(decides.region)
+                number = ledger.serve(excused)
+                noted |= {_NUMBER: number, _CHECKED: share}
+                more["take_back"] = partial(self._take_back, ledger, decides.region, number, share, excused)
         if examples:
             noted |= {_SIMILARITY: shown.similarity, _AGREEMENT: shown.agreement, _BANK: float(bank)}
         if self.version is not None:
@@ -223,7 +228,13 @@ class Gate:
             probing=decides is None and share <= PROBE_SHARE,
             shut=shut,
             seconds=seconds,
+            **more,
         )
+
+    def _take_back(self, ledger: Ledger, region: Region, number: int, share: float, excused: float) -> None:
+        with self._lock:
+            ledger.take_back(number, share, excused)
+            region.awaited.unwish(share)
 
     def _in_order(self, scope: str, actions: dict[Action, Regions]) -> dict[Action, Regions]:
         """Order actions: those that a rehearsal found best first; else the cheapest."""
