@@ -87,6 +87,8 @@ class Attempts:
         self._cutter = EventCutter(limit_bytes)
         self._sent: list[bytes] = []
         self._sent_bytes = 0
+        self._broke: EngineError | bytes | None = None
+        """How it first broke off."""
         self.index = 0
         """Which of the tries answered; their number for `larger`."""
         self.declined = 0
@@ -108,7 +110,7 @@ class Attempts:
 
     @property
     def asked_for(self) -> ChatRequest | None:
-        """What the last one was asked for; None where that is no chat completion, and where none was asked."""
+        """The request of the last one that was asked; None where that is no chat completion, and where none was asked."""
         asked = self._asked
         return asked.request.chat if asked.tried else None
 
@@ -208,7 +210,7 @@ class Attempts:
                 return None
             # What follows is not read: no length may promise it.
             reply.headers.popall("Content-Length", None)
-            reply.rest = _nothing()
+            reply.hold(reply.first or b"")
             return Kind.SERVER if amounts_to is Begun.FAILED else Kind.INVALID
         kind = reply.headers.get("Content-Type", "").lower()
         if kind.startswith("text/event-stream") or (chat is None and "json" not in kind):
@@ -282,8 +284,8 @@ class Attempts:
     ) -> AsyncIterator[bytes]:
         cutter = self._cutter = EventCutter(self._limit_bytes)
         given_up = False
-        first_break: EngineError | bytes | None = None
-        while True:
+        # Until the answer has ended, or nobody is left who gives it.
+        while self._context is not None:
             broken: EngineError | None = None
             error_event = b""
             try:
@@ -294,36 +296,48 @@ class Attempts:
             first = None
             if cutter.given_up:
                 self._candidates.end()
-            elif piece and not given_up and b'"error"' in piece:
+            elif not given_up and b'"error"' in piece:
                 piece, error_event = split_at_failure(piece)
             if piece:
                 self._note(piece)
                 yield piece
             if chunk is not None and not error_event:
                 continue
-            if broken is None and not error_event:
-                if not self.carried_on:
-                    reply.drained_at = time.monotonic()
-                if not tail.cut(delimited=reply.self_delimiting):
+            if not error_event:
+                broken, last = self._ended(reply, tail, broken, given_up=given_up)
+                if last:
+                    yield last
+                if broken is None:
                     return
-                broken = no_terminal_event(reply.engine)
-            elif not error_event and not given_up and tail.finished() and not tail.failed():
-                # The answer is whole: what is missing is its usage at most, which no other engine could tell.
-                if not tail.done():
-                    yield DONE
-                return
-            first_break = first_break or broken or error_event
             self._note_break(broken, error_event)
             successor = await self._take_over()
             if successor is not None:
                 source, cutter = successor, EventCutter(self._limit_bytes)
-            elif isinstance(first_break, EngineError):
-                raise first_break
-            else:
-                given_up = True
-                yield first_break
-                if self._context is None:
-                    return
+                continue
+            given_up = True
+            yield self._first_break()
+
+    def _ended(
+        self, reply: EngineReply, tail: Tail, broken: EngineError | None, *, given_up: bool
+    ) -> tuple[EngineError | None, bytes]:
+        """The error that a stream ended with; None where the answer is whole, with what it still lacks."""
+        if broken is None:
+            if not self.carried_on:
+                reply.drained_at = time.monotonic()
+            return (
+                no_terminal_event(reply.engine) if tail.cut(delimited=reply.self_delimiting) else None
+            ), b""
+        if given_up or not tail.finished() or tail.failed():
+            return broken, b""
+        # The answer is whole: what is missing is its usage at most, which no other engine could tell.
+        return None, b"" if tail.done() else DONE
+
+    def _first_break(self) -> bytes:
+        """The error event that the answer first broke off with. Raises the EngineError, where it was one."""
+        assert self._broke is not None
+        if isinstance(self._broke, EngineError):
+            raise self._broke
+        return self._broke
 
     async def _flow(self, reply: EngineReply, flow: Flow, take: Take) -> None:
         """See EngineReply.flow: whole events without an error; the rest is for `_in_whole_events`."""
@@ -348,6 +362,7 @@ class Attempts:
 
     def _note_break(self, error: EngineError | None, event: bytes) -> None:
         """The stream broke off; None: with an error event."""
+        self._broke = self._broke or error or event
         kind = Kind.SERVER if error is None else error.kind
         why = "" if error is None else error.message[:_WORDS_BYTES]
         self.trail[-1] = replace(self.trail[-1], kind=kind, why=why, said=event[:_WORDS_BYTES])
@@ -412,7 +427,7 @@ def no_terminal_event(engine: str) -> StreamBroken:
 
 
 def _words(came: EngineReply | EngineError) -> tuple[str, bytes]:
-    """What broke, in words of ours; and what an engine answered with."""
+    """Says what broke, in words of ours; and what an engine answered with."""
     if isinstance(came, EngineError):
         return came.message[:_WORDS_BYTES], b""
     return "", (came.first or b"")[:_WORDS_BYTES]
@@ -449,13 +464,9 @@ async def _hold_plain(reply: EngineReply) -> Kind | None:
         if len(body) > _PLAIN_BYTES:
             reply.first, reply.rest = bytes(body), source
             return None
-    reply.first, reply.rest = bytes(body), _nothing()
-    return None if wrong_with(reply.first, reply.headers) is None else Kind.INVALID
-
-
-async def _nothing() -> AsyncIterator[bytes]:
-    return
-    yield
+    held = bytes(body)
+    reply.hold(held)
+    return None if wrong_with(held, reply.headers) is None else Kind.INVALID
 
 
 async def _tokens(engine: Engine, partial: PartialAnswer) -> int:

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import quote
 
-import orjson
 from yarl import URL
 
 from engines.engine import EngineInfo, EngineRequest
+from engines.loose_json import member, parsed, text
 from engines.openai_http import Exchange, OpenAIHTTP
 from engines.timeouts import Timeouts
 
@@ -89,9 +89,4 @@ def _with_query(path: str, parameters: Sequence[str]) -> str:
 
 def _model_in(body: object) -> str:
     """The model that a JSON body asks for; empty where it is none."""
-    try:
-        fields = orjson.loads(body) if isinstance(body, bytes) else None
-    except orjson.JSONDecodeError:
-        return ""
-    model = fields.get("model") if isinstance(fields, dict) else None
-    return model if isinstance(model, str) else ""
+    return text(member(parsed(body), "model")) if isinstance(body, bytes) else ""

@@ -1,4 +1,4 @@
-"""Who of a plan is asked next, and how often.
+"""The engines of a plan are asked in turns: this says which one is next, and how often.
 
 In the order of the plan, each engine that may be asked now; one that failed is asked again after all others, but for its
 other replicas, which are asked before other engines. Some may be asked only once another is down, which slowness is not.
@@ -76,7 +76,7 @@ class Candidate:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether it is to be asked at another replica than before."""
+        """Tells whether it is to be asked at another replica than before."""
         return bool(self.asked_at) and self.asked_at <= self.not_at
 
     def turns(self) -> list[tuple[int, Candidate, frozenset[str]]]:
@@ -88,12 +88,17 @@ class Candidate:
 
     @property
     def replicas_left(self) -> bool:
-        """Whether it has replicas that were not asked."""
+        """Tells whether it has replicas that were not asked."""
         return bool(frozenset(self.engine.info.replicas) - self.request.not_at - self.asked_at)
 
     def at(self, not_at: frozenset[str]) -> EngineRequest:
-        """What it is asked where some of its replicas are not to be."""
+        """Makes the request for it, if some of its replicas are not to be asked."""
         return replace(self.request, not_at=self.request.not_at | not_at) if not_at else self.request
+
+
+_Turn = tuple[Candidate | None, frozenset[str]]
+"""One that is asked, and where it is not."""
+_NOBODY: _Turn = None, frozenset()
 
 
 class Candidates:
@@ -124,16 +129,16 @@ class Candidates:
 
     @property
     def for_longer(self) -> bool:
-        """Whether there is an engine for what is too long for one."""
+        """Tells whether there is an engine for what is too long for one."""
         return self.several or self._larger is not None
 
     @property
     def several(self) -> bool:
-        """Whether another engine, or another replica, could do better than one."""
+        """Tells whether another engine, or another replica, could do better than one."""
         return self._replicated or len(self._order) > 1
 
     def next(self) -> Candidate | None:
-        """Who is asked now; None where nobody can be."""
+        """Chooses the one that is asked now; None if nobody can be."""
         if self._ended or self._asked >= MOST_TRIES:
             return None
         found, self._first_of_all = self._first_of_all, None
@@ -142,36 +147,38 @@ class Candidates:
             return found
         if not self.several:
             return next(filter(self._may_be_asked, self._order), None)
-        left = self._left()
-        spared: tuple[Candidate, frozenset[str]] | None = None
+        found, not_at = self._best(self._left())
+        if found is not None:
+            found.not_at = not_at
+        return found
+
+    def _best(self, left: Sequence[tuple[Candidate, frozenset[str]]]) -> _Turn:
+        """The first that may be asked; else one that is to be spared; else one to be waited for; else none."""
+        spared: _Turn = _NOBODY
         waiting: list[tuple[float, Candidate, frozenset[str]]] = []
         for candidate, not_at in left:
             if candidate.in_outage and not self._outage:
                 continue
             now = admission(candidate.engine, candidate.at(not_at))
-            if now.refusal is None:
-                if not now.spared:
-                    if spared is not None and spared[0] is not candidate:
-                        self._passed_over(spared[0], Kind.LIMITED, "Its rate limit is nearly used up.")
-                    candidate.not_at = not_at
-                    return candidate
-                spared = spared or (candidate, not_at)
-                continue
-            if not_at == candidate.left_alone:
-                self._refused(candidate, now.refusal)
-            if now.opens_in_s is not None and now.opens_in_s <= self._wait_s:
-                waiting.append((now.opens_in_s, candidate, not_at))
-        if spared is None and waiting:
+            if now.refusal is not None:
+                if not_at == candidate.left_alone:
+                    self._refused(candidate, now.refusal)
+                if now.opens_in_s is not None and now.opens_in_s <= self._wait_s:
+                    waiting.append((now.opens_in_s, candidate, not_at))
+            elif not now.spared:
+                if spared[0] is not None and spared[0] is not candidate:
+                    self._passed_over(spared[0], Kind.LIMITED, "Its rate limit is nearly used up.")
+                return candidate, not_at
+            elif spared is _NOBODY:
+                spared = candidate, not_at
+        if spared is _NOBODY and waiting:
             if self._waits_until is None:
                 self._waits_until = time.monotonic() + MAX_WAIT_S
             spared = min(waiting, key=lambda one: one[0])[1:]
-        if spared is None:
-            return None
-        spared[0].not_at = spared[1]
-        return spared[0]
+        return spared
 
     def asked(self, candidate: Candidate, *, continuable: bool) -> EngineRequest:
-        """What it is asked, which is counted: by shorter limits where another could answer, else it may be waited for."""
+        """Makes its request, which is counted: by shorter limits where another could answer, else it may be waited for."""
         request = candidate.at(candidate.not_at)
         standing_by = self._standing_by(candidate) if self.several else []
         # Who stands by for an outage alone is none for whom a slow engine is left.
@@ -296,7 +303,7 @@ class Candidates:
         return not candidate.over and self._tries.get(candidate.name, 0) < candidate.engine.info.attempts
 
     def _standing_by(self, beside: Candidate) -> list[Candidate]:
-        """Who, not tried yet, could answer now: other engines, and itself for its other replicas."""
+        """Finds those that were not tried yet and could answer now: other engines, and itself for its other replicas."""
         found: list[Candidate] = []
         if beside.engine.info.replicas and self._tries.get(beside.name, 0) + 1 < beside.engine.info.attempts:
             not_yet = frozenset(beside.asked_at | beside.left_alone)

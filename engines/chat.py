@@ -6,17 +6,13 @@ knows are carried through both.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from engines.apis import Api
-from engines.large_json import outlined
+from engines.large_json import dumped
 
-_LARGE_BYTES = 2**20
 IN_BODY = "kept_conversation"
 """A `ChatRequest.state` whose conversation was kept here, and is in the body now: every engine can answer it."""
 
@@ -53,28 +49,11 @@ class ChatRequest:
         n = self.fields.get("n")
         return n if isinstance(n, int) and n > 1 else 1
 
-    def rewritten(
-        self, *, model: str | None = None, messages: Sequence[Mapping[str, Any]] | None = None
-    ) -> ChatRequest:
-        """The same request with another model name or other messages; itself when nothing would change."""
-        same_model = model is None or model == self.model
-        if same_model and messages is None:
-            return self
-        changes: dict[str, Any] = {} if same_model else {"model": model}
-        if messages is not None:
-            changes["messages"] = list(messages)
-        return self.changed(changes)
-
     def changed(self, changes: Mapping[str, Any]) -> ChatRequest:
         """The same chat completion with other values for some fields of its body. Other APIs': engines.codecs."""
         fields = {**self.fields, **changes}
-        try:
-            body = orjson.dumps(outlined(fields) if len(self.body) > _LARGE_BYTES else fields)
-        except TypeError:
-            # Integers beyond 64 bits are legal in a body and must survive.
-            body = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
         return ChatRequest(
-            body,
+            dumped(fields, like=self.body),
             fields,
             fields.get("model", self.model),
             fields["messages"],
@@ -85,7 +64,7 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one answer used, as the engine counted it, or as we estimated it where it did not: see engines.answers.usage."""
+    """The tokens that one answer used, as its engine counted them, or else as we estimated: see engines.answers.usage."""
 
     prompt_tokens: int
     """All of the prompt's, whichever API counts them: those read from a cache and those written to one are among them."""
@@ -103,7 +82,7 @@ class Usage:
 
     @property
     def tokens(self) -> int:
-        """Of prompt and answer together."""
+        """The sum of prompt and answer."""
         return self.prompt_tokens + self.completion_tokens
 
 

@@ -30,7 +30,7 @@ Continues = Literal["prefill", "instruct", "off"]
 
 @dataclass(frozen=True, slots=True)
 class EngineRequest:
-    """What to ask of an engine. `headers` are end-to-end headers only; hop-by-hop ones were removed before."""
+    """A request to an engine. `headers` are end-to-end headers only; hop-by-hop ones were removed before."""
 
     method: str
     target: str
@@ -69,14 +69,14 @@ class EngineRequest:
     without_usage: Callable[[], bytes] | None = None
     """Makes the body that does not ask for the stream's usage, if the gateway asks by itself (engines.telling_usage)."""
     not_at: frozenset[str] = frozenset()
-    """Replicas that it must not be asked of (engines.replicas)."""
+    """Replicas that it must not be asked of (engines.servers)."""
     below: str | None = None
     """Below what of the server's root `target` is (`/v2`, or nothing); None: below the base URL. The root is the base URL
     without a `/v1` at its end."""
 
     @property
     def is_step(self) -> bool:
-        """Whether it belongs to a run, and is no plain call."""
+        """Tells whether it belongs to a run, and is no plain call."""
         return self.placement is not None and self.placement.run != ""
 
 
@@ -99,7 +99,7 @@ class EngineReply:
     reason: str | None = None
     """The status line's reason phrase, where there was one."""
     first: bytes | None = None
-    """The first chunk, where engines.guard waited for it already; None where it is still in `rest`."""
+    """The first chunk, where engines.servers waited for it already; None where it is still in `rest`."""
     drained_at: float | None = None
     """When all of the body had been taken (time.monotonic); None before, and where nobody noted it."""
     kind: Kind | None = None
@@ -120,7 +120,7 @@ class EngineReply:
 
     @property
     def streams_events(self) -> bool:
-        """Whether the body is a stream of server-sent events that can be read."""
+        """Tells whether the body is a stream of server-sent events that can be read."""
         kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         return kind == "text/event-stream" and "Content-Encoding" not in self.headers
 
@@ -130,6 +130,10 @@ class EngineReply:
         if self.first is not None:
             self.rest, self.first = self._from_first(self.first, self.rest), None
         return self.rest
+
+    def hold(self, body: bytes) -> None:
+        """All that is given of the body: what follows is not read."""
+        self.first, self.rest = body, _nothing()
 
     async def _from_first(self, first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         if first:
@@ -141,6 +145,11 @@ class EngineReply:
             self.broken = error.kind
             raise
         self.drained_at = time.monotonic()
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    return
+    yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +165,7 @@ class EngineLoad:
     kv_tokens: int | None = None
     """How many tokens that cache holds, where the engine tells."""
     first_chunk_s: float | None = None
-    """Recent mean time to the first chunk of streams (engines.pace); None before the first stream."""
+    """Recent mean time to the first chunk of streams (engines.servers.pace); None before the first stream."""
     idle_first_chunk_s: float | None = None
     """The fastest recent time to a first chunk; None before the first stream."""
     answer_s: float | None = None
@@ -178,7 +187,7 @@ class EngineLoad:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What an engine charges, in US dollars. None: nobody said, which is not the same as 0; 0 has to be written."""
+    """An engine's price, in US dollars. None: nobody said, which is not the same as 0; 0 has to be written."""
 
     input_usd_per_mtok: float | None = None
     output_usd_per_mtok: float | None = None
@@ -194,7 +203,7 @@ class Price:
 
     @property
     def known(self) -> bool:
-        """Whether there is any price at all."""
+        """Tells whether there is any price at all."""
         return not (
             self.input_usd_per_mtok is None
             and self.output_usd_per_mtok is None
@@ -204,7 +213,7 @@ class Price:
 
     @property
     def both_usd_per_mtok(self) -> float:
-        """Of a million prompt tokens and a million completion tokens together: to compare engines by. What has no price
+        """The price of a million tokens of prompt and as many of completion: to compare engines by. What has no price
         counts as 0."""
         return (self.input_usd_per_mtok or 0.0) + (self.output_usd_per_mtok or 0.0)
 
@@ -262,7 +271,7 @@ UNPRICED = Price()
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """What the router may know of an engine without asking it."""
+    """The router may know this of an engine without asking it."""
 
     name: str
     model: str | None = None
@@ -278,7 +287,7 @@ class EngineInfo:
     replica: str = ""
     """Which of the engine's base URLs, as host:port; empty where it has one."""
     replicas: tuple[str, ...] = ()
-    """All of them, of an engine that has several (engines.replicas)."""
+    """All of them, of an engine that has several (engines.servers)."""
     apis: frozenset[Api] | None = None
     """The APIs it speaks; None: nobody said, and it is asked all of them."""
     region: str = ""
@@ -291,18 +300,18 @@ class EngineInfo:
     """Of its models, or of what it is asked at paths that begin with a slash, where they differ: see `price_of`."""
 
     def price_of(self, model: str, path: str = "") -> Price:
-        """What it charges for a model, as a client or the answer names it, at a path below its base URL."""
+        """Finds what it charges for a model, as a client or the answer names it, at a path below its base URL."""
         prices = self.prices
         return (path and prices.get(path)) or prices.get(model) or self.price
 
     def speaks(self, api: Api) -> bool:
-        """Whether it is asked requests of this API."""
+        """Tells whether it is asked requests of this API."""
         return self.apis is None or api in self.apis
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Whether an engine may be asked now."""
+    """Tells whether an engine may be asked now."""
 
     refusal: Unavailable | None = None
     """Why not, as it would be raised; its `kind` and `retry_after_s` tell more. None: it may be asked."""
@@ -316,7 +325,7 @@ class Admission:
 
     @property
     def admitted(self) -> bool:
-        """Whether it may be asked now, if need be."""
+        """Tells whether it may be asked now, if need be."""
         return self.refusal is None
 
 
@@ -346,7 +355,7 @@ class Engine(Protocol):
 
 
 def admission(engine: Engine, request: EngineRequest) -> Admission:
-    """Whether `engine` may be asked now; always, where nothing guards it."""
+    """Tells whether `engine` may be asked now; always, where nothing guards it."""
     # Not isinstance: of a protocol it takes a tenth of what a student's whole answer does.
     admits: Callable[[EngineRequest], Admission] | None = getattr(engine, "admits", None)
     return admits(request) if admits is not None else ADMITTED
@@ -357,7 +366,7 @@ class CountsTokens(Protocol):
     """An engine that can say how many tokens something is to it."""
 
     async def count_tokens(self, what: str | Sequence[Mapping[str, Any]]) -> int | None:
-        """Of a text, or of messages as its chat template puts them; None when it cannot be told in time."""
+        """Counts the tokens of a text, or of messages as its chat template puts them; None if it is not told in time."""
         ...
 
 

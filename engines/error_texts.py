@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import orjson
-
 from engines.errors import EngineError
+from engines.loose_json import parsed
 from engines.sse import begins_with_error
 
 if TYPE_CHECKING:
@@ -64,7 +63,9 @@ class Said(NamedTuple):
 def error_texts(body: bytes) -> list[Said]:
     """All texts of an error answer that say what is wrong."""
     plain = _plain(body)
-    told = _parsed(plain, plain[:_READ_CHARACTERS].decode("utf-8", "replace"))
+    told = parsed(plain)
+    if told is None:
+        told = plain[:_READ_CHARACTERS].decode("utf-8", "replace")
     return list(islice(_texts("", told, _DEEPEST), _MOST))
 
 
@@ -81,12 +82,7 @@ async def hold_error(reply: EngineReply) -> None:
                     break
     except (EngineError, TimeoutError):
         reply.headers.popall("Content-Length", None)
-    reply.first, reply.rest = bytes(body), _nothing()
-
-
-async def _nothing() -> AsyncIterator[bytes]:
-    return
-    yield
+    reply.hold(bytes(body))
 
 
 def _plain(body: bytes) -> bytes:
@@ -96,19 +92,12 @@ def _plain(body: bytes) -> bytes:
         return body
 
 
-def _parsed(body: bytes | str, otherwise: Any) -> Any:
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return otherwise
-
-
 def _texts(name: str, told: Any, deeper: int) -> Iterator[Said]:
     if isinstance(told, str):
         yield Said(name, told[:_READ_CHARACTERS])
         if deeper and (start := told.find('{"')) >= 0:
             # A gateway quotes the JSON of its upstream.
-            yield from _texts(name, _parsed(told[start:], None), deeper - 1)
+            yield from _texts(name, parsed(told[start:]), deeper - 1)
     elif deeper and isinstance(told, list):
         for one in told[:4]:
             yield from _texts(name, one, deeper - 1)

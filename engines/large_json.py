@@ -42,17 +42,17 @@ def outlined(value: Any, depth: int = _DEPTH) -> Any:
     return value
 
 
-def dumped(fields: Mapping[str, Any], *, like: bytes) -> bytes:
-    """A body of these fields, which is about as long as another."""
+def dumped(fields: Mapping[str, Any], *, like: bytes = b"", large: bool = False) -> bytes:
+    """A body of these fields, which is about as long as another, or `large`."""
     try:
-        return orjson.dumps(outlined(dict(fields)) if len(like) > _LARGE_BYTES else fields)
+        return orjson.dumps(outlined(dict(fields)) if large or len(like) > _LARGE_BYTES else fields)
     except TypeError:
         # Integers beyond 64 bits are legal in a body and must survive.
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def loads(body: bytes) -> Any:
-    """What orjson.loads reads, and raises; long strings are read apart and put in their places."""
+    """Reads what orjson.loads reads, and raises what it raises; long strings are read apart and put in their places."""
     strings = list(_long_strings(body))
     if not strings:
         return orjson.loads(body)
@@ -71,7 +71,7 @@ def loads(body: bytes) -> Any:
 
 
 def is_escaped(body: bytes, at: int) -> bool:
-    """Whether an odd number of backslashes stands before this position."""
+    """Tells whether an odd number of backslashes stands before this position."""
     backslashes = 0
     while at > 0:
         before = body[max(0, at - _WINDOW_BEFORE) : at]
@@ -95,7 +95,7 @@ def _written(text: str) -> bytes:
 
 
 def _long_strings(body: bytes) -> Iterator[tuple[int, int]]:
-    """Where long strings stand between their quotation marks: windows without such a mark that begin inside a string."""
+    """Finds where long strings stand between quotation marks: windows without a mark that begin inside a string."""
     inside, run, windows = False, 0, 0
     end = 0
     while end < len(body):

@@ -7,6 +7,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
+
+def parsed(written: bytes | str) -> Any:
+    """Reads JSON; None for what is none."""
+    try:
+        return orjson.loads(written)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def parsed_object(written: bytes | str) -> dict[str, Any]:
+    """The same of an object; an empty one for what is none."""
+    value = parsed(written)
+    return value if isinstance(value, dict) else {}
+
 
 def member(value: Any, name: str) -> Any:
     """A member of an object; None where it has none, or is no object."""

@@ -1,6 +1,6 @@
 """Any OpenAI-compatible API over HTTP: bytes out, bytes in, nothing parsed once a stream has come to its data.
 
-Refuses to know retries, limits and breakers (engines.guard), and what the bytes mean.
+Refuses to know retries, limits and breakers (engines.servers), and what the bytes mean.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from engines.aiohttp_client import AiohttpClient
-from engines.answer_times import FirstDataTimes
 from engines.answers.beginning import holds_data
 from engines.connection import Origin
 from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest
@@ -41,7 +40,7 @@ from engines.headers import (
     without_credentials,
     without_key_parameters,
 )
-from engines.timeouts import Phases, Timeouts, model_of
+from engines.timeouts import FirstDataTimes, Phases, Timeouts, model_of
 from engines.tracing import UpstreamCall, call_to
 
 HEALTH_AGENT = "understudy-health"
@@ -127,12 +126,11 @@ class Exchange:
 
     async def _chunks(self, answer: Answer) -> AsyncIterator[bytes]:
         """The body as it arrives. Raises engines.errors.EngineError when it ends early or stalls."""
-        engine, phases, kind = self._engine, self._phases, Kind.TIMEOUT_FIRST_DATA
+        phases = self._phases
         events = _media_type(answer.headers.get("Content-Type", "")) == "text/event-stream"
         readable = events and "Content-Encoding" not in answer.headers
         plain = not events and _is_plain(self._request)
-        if plain:
-            kind = Kind.TIMEOUT_ANSWER
+        kind = Kind.TIMEOUT_ANSWER if plain else Kind.TIMEOUT_FIRST_DATA
         until = self._began + (phases.answer_s if plain else phases.first_data_s)
         if time.monotonic() - self._began > _HEAD_QUICK_S:
             # The timer began anew when the head came.
@@ -151,17 +149,21 @@ class Exchange:
                 answer.limit(phases.gap_s)
                 kind = Kind.TIMEOUT_GAP
                 if events:
-                    engine.first_data_times.took(model_of(self._request), time.monotonic() - self._began)
-                if events and self._call is not None:
-                    self._call.first_chunk_at = time.perf_counter()
+                    self._note_data()
                 yield chunk
                 break
             while chunk := await answer.readany():
                 yield chunk
         except Failure as error:
-            translated = engine.translated(error, phases, kind)
+            translated = self._engine.translated(error, phases, kind)
             _note(self._call, translated)
             raise translated from error
+
+    def _note_data(self) -> None:
+        """The first data of a stream is here."""
+        self._engine.first_data_times.took(model_of(self._request), time.monotonic() - self._began)
+        if self._call is not None:
+            self._call.first_chunk_at = time.perf_counter()
 
 
 def _note(call: UpstreamCall | None, error: BaseException) -> None:
@@ -172,7 +174,7 @@ def _note(call: UpstreamCall | None, error: BaseException) -> None:
 
 
 def _is_plain(request: EngineRequest) -> bool:
-    """Whether the answer is known to be no stream."""
+    """Tells whether the answer is known to be no stream."""
     return request.plain if request.chat is None else not request.chat.stream
 
 
@@ -344,7 +346,7 @@ class OpenAIHTTP:
 
 
 def _not_connected(error: NotConnected, where: str, name: str) -> ConnectFailed:
-    """Which phase of connecting failed, and why."""
+    """Tells which phase of connecting failed, and why."""
     cause = error.cause
     if error.proxy:
         return ConnectFailed(f"No connection to the proxy before {where}: {_reason(cause)}.", engine=name)

@@ -19,6 +19,7 @@ from engines.answers.heard import Heard
 from engines.answers.terminal import fails
 from engines.chat import estimated_tokens
 from engines.errors import StreamBroken
+from engines.loose_json import parsed, parsed_object
 from engines.seam import NoMatch, Seam, anchor_of, instruction
 from engines.sse import DONE, EventCutter, encode, events
 
@@ -32,7 +33,7 @@ _ENGINES_OWN = frozenset({401, 402, 408, 425, 429})
 
 @dataclass(frozen=True, slots=True)
 class PartialAnswer:
-    """What a client has been sent of one choice of plain text."""
+    """The part of one choice of plain text that a client has been sent."""
 
     head: Mapping[str, Any]
     """What every chunk of a stream repeats: id, model and so on. Empty before the first one."""
@@ -73,10 +74,7 @@ def split_at_failure(piece: bytes) -> tuple[bytes, bytes]:
 
 
 def _engine_failed(data: bytes) -> bool:
-    try:
-        told = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return False
+    told = parsed(data)
     if not fails(told):
         return False
     error = told.get("error")
@@ -127,20 +125,24 @@ class _Follower:
 
     def followed(self, data: bytes) -> bytes:
         """One event, encoded; empty for one that says nothing new."""
-        waits = self._seam is not None and not self._seam.found
         if data == b"[DONE]":
-            if waits:
+            if self._waits:
                 raise NoMatch
             return DONE
-        try:
-            chunk = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            return b"" if waits else encode(data)
+        chunk = parsed_object(data)
         if not self._began and fails(chunk):
             raise StreamBroken("The engine that was to carry on failed.")
-        choices = chunk.get("choices") if isinstance(chunk, dict) else None
+        choices = chunk.get("choices")
         if not isinstance(choices, list):
-            return b"" if waits else encode(data)
+            return b"" if self._waits else encode(data)
+        return self._continued(chunk, choices)
+
+    @property
+    def _waits(self) -> bool:
+        """Tells whether it is not found yet where what is said becomes new."""
+        return self._seam is not None and not self._seam.found
+
+    def _continued(self, chunk: dict[str, Any], choices: list[Any]) -> bytes:
         chunk |= self._partial.head
         usage = chunk.get("usage")
         if isinstance(usage, dict):
@@ -148,7 +150,7 @@ class _Follower:
         for choice in choices:
             if isinstance(choice, dict) and isinstance(delta := choice.get("delta"), dict):
                 self._not_again(choice, delta)
-        if self._seam is not None and not self._seam.found:
+        if self._waits:
             return b""
         silent = choices and all(is_silent(one) and not one["delta"].get("role") for one in choices)
         if silent and not usage:

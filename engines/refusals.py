@@ -1,4 +1,4 @@
-"""What kind of failure an error answer is, and whether it is the engine's or the client's own.
+"""An error answer is read: what kind of failure it is, and whether it is the engine's or the client's own.
 
 Many APIs refuse the gateway's key, account, region or model with the status of a wrong request. What such refusals say is a
 table of codes and wordings. What the client's request is refused for stays the client's, even if it is quoted.
@@ -176,23 +176,23 @@ def refusal_of(status: int, body: bytes, *, holds_key: bool, says_when: bool = F
     `body`: the first of it. `holds_key`: the gateway's own key was sent, so that its refusal is the gateway's problem.
     `says_when`: it came with a Retry-After.
     """
-    if status < 400:
-        return None
     if status == 429:
         return _QUOTA if any(sign in body for sign in _ABOUT_CREDIT) else Refusal(Kind.LIMITED)
     if status >= 500:
         return Refusal(Kind.LIMITED if says_when and status in (503, 529) else Kind.SERVER)
     if not holds_key or status not in _REFUSALS | WORDED:
         return None
-    if status == 402:
-        return _QUOTA
-    if status in WORDED:
-        said = error_texts(body)
-        if (worded := _coded(said) or _worded(said)) is not None:
-            return worded
-        if status == 403 and _is_about_content(said):
-            return None
-    return Refusal(Kind.REFUSED, status in _LASTING) if status in _REFUSALS else None
+    return _QUOTA if status == 402 else _of_key(status, body)
+
+
+def _of_key(status: int, body: bytes) -> Refusal | None:
+    """The refusal of the gateway's own key, or of what it may ask; None if the client's request is at fault."""
+    by_status = Refusal(Kind.REFUSED, status in _LASTING) if status in _REFUSALS else None
+    if status not in WORDED:
+        return by_status
+    said = error_texts(body)
+    about_content = status == 403 and _is_about_content(said)
+    return _coded(said) or _worded(said) or (None if about_content else by_status)
 
 
 def _coded(said: Sequence[Said]) -> Refusal | None:

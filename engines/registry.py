@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from engines.closing import close_all
 from engines.engine import Engine, Starts
-from engines.guard import Guard
-from engines.line import Line
 from engines.placement import Placement
-from engines.placing import Placing
-from engines.replicas import Replicas
+from engines.servers.server import Server
+from engines.servers.servers import Servers
 
 
 class Registry(Mapping[str, Engine]):
@@ -28,35 +27,20 @@ class Registry(Mapping[str, Engine]):
         return len(self._engines)
 
     @property
-    def guards(self) -> list[Guard]:
-        """One for each replica of each engine. What has no guard is passed through, not managed: it has none here."""
-        found: list[Guard] = []
-        for engine in self._engines.values():
-            if isinstance(engine, Replicas):
-                found += engine.guards
-            elif isinstance(engine, Guard):
-                found.append(engine)
-        return found
+    def managed(self) -> dict[str, Servers]:
+        """Those that have a list of servers, by name. What has none is passed through, not managed."""
+        return {name: engine for name, engine in self._engines.items() if isinstance(engine, Servers)}
 
     @property
-    def lines(self) -> dict[str, Line]:
-        """Where requests wait, by engine."""
-        return {
-            name: engine.line
-            for name, engine in self._engines.items()
-            if isinstance(engine, Guard | Replicas)
-        }
-
-    @property
-    def placings(self) -> dict[str, Placing]:
-        """Who places steps at replicas, by engine."""
-        return {name: one.placing for name, one in self._engines.items() if isinstance(one, Replicas)}
+    def servers(self) -> list[Server]:
+        """Each server of each of these."""
+        return [server for engine in self.managed.values() for server in engine.servers]
 
     def move(self, placement_of: Callable[[Placement], Placement]) -> None:
-        """What is known of runs has changed: steps that wait are given the placement that this makes of their own."""
-        for line in self.lines.values():
-            if line.waiting:
-                line.move(placement_of)
+        """More is known of runs: steps that wait are given the placement that this makes of their own."""
+        for engine in self.managed.values():
+            if engine.line.waiting:
+                engine.line.move(placement_of)
 
     def start(self) -> None:
         """Begin to bring up what runs in this process. Inside the running loop."""
@@ -77,18 +61,11 @@ class Registry(Mapping[str, Engine]):
         engine = self._engines[name]
         if isinstance(engine, Starts) and engine.problem is not None:
             return f"the engine '{name}' {engine.problem}"
-        states = [guard.since().state for guard in self.guards if guard.info.name == name]
+        states = [one.since().state for one in engine.servers] if isinstance(engine, Servers) else []
         if not states or any(state.answers for state in states):
             return None
         return f"the engine '{name}' is {', '.join(dict.fromkeys(states))}"
 
     async def aclose(self) -> None:
         """Close every engine, also if one fails to."""
-        errors: list[Exception] = []
-        for engine in self._engines.values():
-            try:
-                await engine.aclose()
-            except Exception as error:
-                errors.append(error)
-        if errors:
-            raise ExceptionGroup("closing engines", errors)
+        await close_all([engine.aclose for engine in self._engines.values()])

@@ -6,12 +6,13 @@ has had a multiple of what this engine lately needed: slowness is no failure.
 
 from __future__ import annotations
 
+import math
 import re
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from engines.answer_times import FirstDataTimes
 from engines.chat import ChatRequest
 from engines.engine import EngineRequest
 
@@ -22,6 +23,9 @@ _FIRST_DATA_BESIDE_S, _REASONING_BESIDE_S = 60.0, 300.0
 _TIMES_NEEDED = 3.0
 _GAP_BESIDE_S = 120.0
 _LEAST_S = 0.05
+_BEGINNINGS = 100
+_QUANTILE = 0.99
+_MODELS = 64
 _REASONING_MODELS = (
     r"o[134](?![a-z0-9])",
     r"gpt-(?:[5-9]|oss)",
@@ -76,6 +80,27 @@ class Timeouts:
         return Phases(self.connect_s, first_data_s, gap_s, alone_s if answer_s is None else answer_s)
 
 
+class FirstDataTimes:
+    """How long the latest streams of one engine took until their first data, by model: the latest 100 of 64 models."""
+
+    def __init__(self) -> None:
+        self._of: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def took(self, model: str, seconds: float) -> None:
+        """A stream came to its first data after so long, or was given up by then."""
+        times_s = self._of.get(model)
+        if times_s is None:
+            times_s = self._of[model] = deque(maxlen=_BEGINNINGS)
+            if len(self._of) > _MODELS:
+                self._of.popitem(last=False)
+        times_s.append(seconds)
+
+    def needed_s(self, model: str) -> float:
+        """The seconds that 99 of 100 streams needed; 0 before there was any."""
+        times_s = sorted(self._of.get(model, ()))
+        return times_s[math.ceil(_QUANTILE * len(times_s)) - 1] if times_s else 0.0
+
+
 def _beside_s(request: EngineRequest, lately: FirstDataTimes | None) -> float:
     """How long a stream may be silent before another engine is asked: half of the client's own time, if it told, is left
     to that one."""
@@ -97,12 +122,12 @@ def model_of(request: EngineRequest) -> str:
 
 @lru_cache(maxsize=1024)
 def known_to_reason(model: str) -> bool:
-    """Whether models of this name are known to reason before they answer."""
+    """Tells whether models of this name are known to reason before they answer."""
     return _KNOWN_TO_REASON.search(model) is not None
 
 
 def asks_for_reasoning(chat: ChatRequest) -> bool:
-    """Whether the request asks its model to reason before it answers."""
+    """Tells whether the request asks its model to reason before it answers."""
     fields = chat.fields
     effort, reasoning = fields.get("reasoning_effort"), fields.get("reasoning")
     if isinstance(reasoning, dict):

@@ -16,8 +16,8 @@ import orjson
 from engines.apis import AT_ROOT
 from engines.chat import ChatRequest
 from engines.engine import EngineRequest
-from engines.line import expected_tokens
 from engines.placement import PLAIN
+from engines.servers.line import expected_tokens
 
 _OURS = frozenset({"cache_salt", "priority"})
 """Body fields that only the gateway may set: a client could read another's cache by its timing, or jump the queue."""
@@ -39,7 +39,7 @@ class Priorities:
     background: int | None = None
     """Of what the gateway asks by itself."""
     order: bool = False
-    """Among requests of one priority, whether the order of engines.order is sent: by class, then by work left in the run."""
+    """Among requests of one priority, whether the order of the line is sent: by class, then by work left in the run."""
 
     def of(self, request: EngineRequest) -> int | None:
         """What to send with a request."""

@@ -12,13 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-import orjson
 from cachetools import LRUCache
 from multidict import CIMultiDict
 
 from engines.engine import EngineReply, EngineRequest
 from engines.errors import EngineError, Kind, StreamBroken, TimedOut
-from engines.loose_json import member, objects
+from engines.loose_json import member, objects, parsed
 
 LIMIT_S = 2.0
 """Limit on each question, in seconds: a server that takes longer tells nothing."""
@@ -45,7 +44,7 @@ async def asked(stream: Stream, method: str, target: str, body: bytes = b"") -> 
 async def window_tokens(stream: Stream, target: str, model: str | None) -> int | None:
     """The context window of `model` (None: of the only one) by the list of models at `target`. Raises EngineError."""
     status, said = await asked(stream, "GET", target)
-    cards = _field(said, "data") if status == 200 else None
+    cards = member(parsed(said), "data") if status == 200 else None
     for card in objects(cards):
         if model in (None, card.get("id")):
             window = card.get("max_model_len")
@@ -77,16 +76,8 @@ class TokenCounter:
             status, said = await asked(self._stream, "POST", "/tokenize", body)
         except EngineError:
             return None
-        count = _field(said, "count") if status == 200 else None
+        count = member(parsed(said), "count") if status == 200 else None
         if not isinstance(count, int):
             return None
         self._counted[key] = count
         return count
-
-
-def _field(body: bytes, name: str) -> Any:
-    try:
-        parsed = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
-    return member(parsed, name)

@@ -10,12 +10,10 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from store.database import Connection, Database
+from store.inserting import replacing
 
 PART_BYTES = 2**20
-_SAVED = (
-    "INSERT INTO blobs (name, part, bytes, at_s) VALUES (?, ?, ?, ?)"
-    " ON CONFLICT (name, part) DO UPDATE SET bytes = excluded.bytes, at_s = excluded.at_s"
-)
+_SAVED = replacing("blobs", "name, part, bytes, at_s", key="name, part")
 
 
 class Blobs(Protocol):
@@ -53,7 +51,7 @@ class RowBlobs:
             piece = bytes(memoryview(data)[part * PART_BYTES : (part + 1) * PART_BYTES])
 
             def save(connection: Connection, part: int = part, piece: bytes = piece) -> None:
-                connection.execute(_SAVED, (name, part, piece, at_s))
+                connection.execute(_SAVED.sql, (name, part, piece, at_s))
                 if part == last:
                     connection.execute("DELETE FROM blobs WHERE name = ? AND part > ?", (name, last))
 

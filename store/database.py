@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeVar
 
+from store.inserting import Insert
 from store.reading import Reads
 
 T = TypeVar("T")
@@ -194,21 +195,20 @@ class Database(Protocol):
     def add(
         self,
         connection: Connection,
-        sql: str,
+        insert: Insert,
         key: tuple[str | int, ...],
         amounts: Sequence[float],
         only_if: Rows | None = None,
     ) -> None:
-        """Inside a write job: add to sums, by `INSERT INTO … (…) VALUES (?, …) ON CONFLICT (…) DO UPDATE SET …`, whose
-        parameters are `key` and `amounts`.
+        """Inside a write job: add to sums, by an Insert whose columns are those of `key` and of `amounts`.
 
         `only_if`: where this changed a row. PostgreSQL does it before the commit, for all jobs together and in the order of
         keys, so that processes that add to the same rows never wait for each other in a circle.
         """
         ...
 
-    def append(self, connection: Connection, sql: str, row: Sequence[Any]) -> Rows:
-        """Inside a write job: insert a row by `INSERT INTO … (…) VALUES (?, …) ON CONFLICT (key) DO NOTHING`.
+    def append(self, connection: Connection, insert: Insert, row: Sequence[Any]) -> Rows:
+        """Inside a write job: insert a row.
 
         PostgreSQL does it with those of other jobs, at the latest before the next statement of any other kind. `rowcount`,
         which tells whether the row was new, may be looked at by `add` only.

@@ -36,6 +36,7 @@ from store.answers.responses import KeptResponses
 from store.answers.semantic_entries import SemanticEntries
 from store.answers.semantic_observations import SemanticObservations
 from store.blobs import Blobs, RowBlobs
+from store.changes import Followers
 from store.database import Connection, Database
 from store.decisions.all_sums import SUMS
 from store.decisions.choices import Choices
@@ -254,7 +255,11 @@ class Store:
         self.indexes: TenantIndexes | None = index[0] if index else None
         """Nearest examples; None without an embedder."""
         self.follower: IndexFollower | None = index[1] if index else None
-        """The thread that keeps the indexes up with the bank."""
+        """Keeps the indexes up with the bank."""
+        self.followers = Followers()
+        """The thread that follows the store; who opened the store adds more to it."""
+        if self.follower is not None:
+            self.followers.add(self.follower)
 
     @classmethod
     def open(
@@ -339,7 +344,6 @@ class Store:
                 examples.on_change(follower.notify)
                 db.on_news(follower.notify)
                 db.on_lost(follower.read_anew)
-                follower.start()
                 if indexes.far is not None:
                     indexes.far.start()
                 indexed = indexes, follower

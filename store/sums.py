@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from store.database import Connection, Database
+from store.inserting import adding
 from store.tables import TABLES
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
@@ -45,18 +46,13 @@ class Sums:
         self.keys = ("span_s", "start_s", *keys)
         self.amounts = amounts
         self.spans = spans
-        self.columns = ", ".join((*self.keys, *amounts))
         self.tenant_gone = tenant_gone or {}
-        self.on_conflict = f" ON CONFLICT ({', '.join(self.keys)}) DO UPDATE SET " + ", ".join(
-            f"{name} = {table}.{name} + excluded.{name}" for name in amounts
-        )
-        marks = ", ".join("?" * (len(self.keys) + len(amounts)))
-        self.insert = f"INSERT INTO {table} ({self.columns}) VALUES ({marks}){self.on_conflict}"  # noqa: S608
+        self.insert = adding(table, ", ".join(self.keys), ", ".join(amounts))
         """Adds amounts to one sum: of `Database.add`, whose key is the span, its start and the keys."""
 
     def add(self, connection: Connection, added: Added) -> None:
         """Add to many sums, in the order of keys: other processes may add to the same rows."""
-        connection.executemany(self.insert, [(*key, *amounts) for key, amounts in sorted(added.items())])
+        connection.executemany(self.insert.sql, [(*key, *amounts) for key, amounts in sorted(added.items())])
 
     def read(
         self,
@@ -91,8 +87,8 @@ class Sums:
         places = ", ".join(str(place + 1) for place in range(len(moved)))
         summed = ", ".join(f"sum({name})" for name in self.amounts)
         connection.execute(
-            f"INSERT INTO {self.table} ({self.columns}) SELECT {', '.join(moved)}, {summed} FROM {self.table}"  # noqa: S608
-            f" WHERE span_s > 0{of} GROUP BY {places} ORDER BY {places}{self.on_conflict}",
+            f"{self.insert.into} SELECT {', '.join(moved)}, {summed} FROM {self.table}"  # noqa: S608
+            f" WHERE span_s > 0{of} GROUP BY {places} ORDER BY {places}{self.insert.on_conflict}",
             values,
         )
         connection.execute(f"DELETE FROM {self.table} WHERE span_s > 0{of}", values)  # noqa: S608 - constants

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from engines.breaker import Breaker
 from engines.engine import Engine
-from engines.guard import Guard, Limits
-from engines.limits import Credentials
-from engines.line import Line
+from engines.servers.breaker import Breaker
+from engines.servers.limits import Credentials
+from engines.servers.server import Limits, Server
+from engines.servers.servers import Servers
 from engines.timeouts import Timeouts
 from learning.outcomes.judging_limits import JudgingLimits
 from router.choosing import chooser
@@ -84,12 +84,11 @@ def judging_limits(**changes: Any) -> JudgingLimits:
     return replace(knobs_of(JudgingLimits, settings, settings.advanced), **changes)
 
 
-def guard_of(
+def servers_of(
     engine: Engine,
     within: Limits | None = None,
     rest: Breaker | None = None,
     credentials: Credentials | None = None,
-    line: Line | None = None,
-) -> Guard:
-    """The engine behind a guard."""
-    return Guard(engine, within or limits(), rest or breaker(), credentials, line)
+) -> Servers:
+    """The engine as a list of one server."""
+    return Servers([Server(engine, within or limits(), rest or breaker(), credentials)])

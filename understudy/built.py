@@ -10,8 +10,8 @@ from engines.engine import Engine
 from gateway.endpoints.handler import Handler
 from gateway.endpoints.usage import Bills
 from gateway.metrics import Metrics
-from learning.poller import Poller, Pollers
 from router.plan import Policy
+from store.changes import Follower
 from understudy.opening import opened
 from understudy.parts import Parts
 from understudy.settings.config import Config
@@ -89,8 +89,8 @@ class Built:
             self.parts.add(self.memory, stop=self.memory.close)
         self.secret = self.memory.store.secret if self.memory is not None else secrets.token_bytes(32)
         """Tenants' salts are made of it. Without memory each worker has its own, and shares no engine's prefix cache."""
-        followers = self._followers = Pollers()
-        self.parts.add(followers, start=followers.start, stop=followers.stop)
+        self._followers: list[Follower] = []
+        self.parts.add(self._followers, start=self._follow_all, stop=self._follow_no_more)
         self.telemetry: Telemetry | None = None
         self.end_users: EndUsers | None = None
         self.upstream: OpenAIHTTP | None = None
@@ -126,9 +126,17 @@ class Built:
         """Tell whether requests go through stages: else they are only passed through."""
         return bool(self.config.models) or self.memory is not None
 
-    def follow(self, poller: Poller) -> None:
-        """Look for news of it on the worker's one thread for that."""
-        self._followers.add(self.parts.add(poller))
+    def follow(self, follower: Follower) -> None:
+        """Have it look on the one thread that follows the store, from the gateway's start to its end."""
+        self._followers.append(self.parts.add(follower))
+
+    def _follow_all(self) -> None:
+        for follower in self._followers:
+            self.remembered.store.followers.add(follower)
+
+    def _follow_no_more(self) -> None:
+        for follower in reversed(self._followers):
+            follower.stop()
 
     def example_store(self) -> ExampleStore | None:
         """What the examples' endpoints work on; None without examples."""

@@ -18,8 +18,7 @@ from engines.apis import Api
 from engines.asking import Bill, NotAnswered, ask
 from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError
-from engines.guard import Guard
-from engines.replicas import Replicas
+from engines.servers.servers import Servers
 from learning.outcomes.judge_exam import Exam, Known, questions
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.verdicts import Judge, VerdictRequest
@@ -134,11 +133,10 @@ def _servers(config: Config, made: Mapping[str, Engine]) -> Iterator[tuple[str, 
         if not isinstance(settings, HTTPEngine):
             continue
         engine = made[name]
-        guards = engine.guards if isinstance(engine, Replicas) else (engine,)
-        for guard in guards:
-            assert isinstance(guard, Guard)
-            replica = guard.info.replica
-            yield f"engines.{name}" + (f" at {replica}" if replica else ""), guard, settings.model
+        assert isinstance(engine, Servers)
+        for server in engine.servers:
+            at = f" at {server.name}" if server.name else ""
+            yield f"engines.{name}{at}", Servers([server]), settings.model
 
 
 async def _found(name: str, engine: Engine, model: str | None, ask_too: bool) -> Found:

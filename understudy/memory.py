@@ -108,7 +108,10 @@ class Memory:
                 make_private(store, private.tenants)
             templates = Templates()
             if embedder is not None:
-                for worker in _embedding(store, embedder, templates, scores, chores):
+                follower = TemplateFollower(store.examples, embedder, templates)
+                store.followers.add(follower)
+                closing.callback(follower.stop)
+                for worker in _embedding(store, embedder, scores, chores):
                     worker.start()
                     closing.callback(worker.stop)
             housekeeper = _housekeeper(store, settings, retention, chores)
@@ -171,14 +174,11 @@ class _Worker(Protocol):
     def stop(self) -> None: ...
 
 
-def _embedding(
-    store: Store, embedder: Embedder, templates: Templates, answers: bool, chores: bool
-) -> Iterator[_Worker]:
+def _embedding(store: Store, embedder: Embedder, answers: bool, chores: bool) -> Iterator[_Worker]:
     """What embeds in the background; `answers`: answers, too."""
     if chores:
         lease = _alone_on_a_machine(store, "reembed")
         yield QuestionEmbedder(store.examples, embedder, store.jobs.claims, lease)
-    yield TemplateFollower(store.examples, embedder, templates)
     if chores and answers:
         lease = _alone_on_a_machine(store, "answers")
         yield AnswerEmbedder(store.examples.answer_vectors, embedder, store.jobs.claims, lease)

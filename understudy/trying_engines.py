@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from engines.asking import Bill, NotAnswered, ask, chat_of
 from engines.errors import EngineError
-from engines.guard import Guard
 from engines.registry import Registry
+from engines.servers.server import Server
+from engines.servers.servers import Servers
 from understudy.background.engine_watch import shown_error
 from understudy.settings.config import Config
 from understudy.setup.engines import Tenants, engines, keys_of
@@ -48,8 +49,7 @@ async def tried(config: Config, engine: str, replica: str = "") -> list[Trial]:
     only = config.model_copy(update={"engines": {engine: config.engines[engine]}})
     registry = Registry(engines(only, Tenants(secrets.token_bytes(32))))
     try:
-        guards = [one for one in registry.guards if one.info.name == engine]
-        return [await _test(guard, config) for guard in guards if replica in ("", guard.info.replica)]
+        return [await _test(one, config) for one in registry.servers if replica in ("", one.name)]
     finally:
         await registry.aclose()
 
@@ -64,27 +64,29 @@ def why_not(error: NotAnswered, config: Config) -> str:
     return _CODES.get(code, code)
 
 
-async def _test(guard: Guard, config: Config) -> Trial:
-    name, replica, began, keys = guard.info.name, guard.info.replica, time.monotonic(), keys_of(config)
+async def _test(server: Server, config: Config) -> Trial:
+    name, replica, began, keys = server.info.name, server.name, time.monotonic(), keys_of(config)
     try:
-        await guard.health()
+        await server.engine.health()
     except EngineError as error:
         said = f"health check failed: {shown_error(error.message, keys)}"
         return Trial(name, replica, False, said, health_ms=_ms_since(began))
     health_ms = _ms_since(began)
-    if not guard.info.holds_key:
+    if not server.info.holds_key:
         said = "lives; not asked further: it is sent its clients' own keys"
         return Trial(name, replica, True, said, health_ms)
     bill = Bill({})
     # An engine without a model of its own is asked as clients ask it: for one that it serves.
     served = next((model for model, one in config.models.items() if name in one.engines), name)
-    fields = {"model": guard.info.model or served, "max_tokens": _TOKENS}
+    fields = {"model": server.info.model or served, "max_tokens": _TOKENS}
     chat = chat_of(fields, [{"role": "user", "content": "Say OK."}])
     try:
         async with asyncio.timeout(_ANSWER_WITHIN_S):
-            answer = await ask(guard, chat, most_tokens=_TOKENS, bill=bill, purpose="test")
+            answer = await ask(Servers([server]), chat, most_tokens=_TOKENS, bill=bill, purpose="test")
     except (NotAnswered, TimeoutError) as error:
-        why = guard.last_failure.told if guard.last_failure is not None else str(error) or "no answer in time"
+        why = (
+            server.last_failure.told if server.last_failure is not None else str(error) or "no answer in time"
+        )
         said = f"lives, but does not answer: {shown_error(why, keys)}"
         return Trial(name, replica, False, said, health_ms, cost_usd=bill.usd)
     return Trial(

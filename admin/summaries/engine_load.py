@@ -10,7 +10,7 @@ from admin.sources import Sources
 from store.jobs.engine_states import Drained, EngineStateRow, EngineTest
 
 _BEST_FIRST = ("up", "unknown", "untested", "limited", "drained", "refused", "down")
-"""States of engines.standing, and "untested": nobody asked it anything yet, no health check either."""
+"""States of engines.servers.standing, and "untested": nobody asked it anything yet, no health check either."""
 
 
 def engine_load(sources: Sources, now_s: float) -> list[Summary]:

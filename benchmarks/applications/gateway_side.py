@@ -1,6 +1,6 @@
 """How it is with us: the gateway's own executor, pipeline, placement and line, before the same simulated engines.
 
-Real are gateway.runs (the executor), gateway.pipeline, engines.replicas with its guards, and the store of runs in
+Real are gateway.runs (the executor), gateway.pipeline, engines.servers, and the store of runs in
 memory. Not there: sockets, processes, JSON over the wire, and what costs the gateway itself a millisecond a step.
 """
 
@@ -18,12 +18,11 @@ from benchmarks.applications.client_side import MODEL, RoundTrips, engines_of
 from benchmarks.applications.service import Log, Service, Site
 from benchmarks.batching.engine import BatchingEngine
 from benchmarks.runs_store import OpenedRuns
-from engines.breaker import Breaker
 from engines.engine import Engine
-from engines.guard import Guard, Limits
-from engines.line import Line
 from engines.placement import PLAIN
-from engines.replicas import Replica, Replicas
+from engines.servers.breaker import Breaker
+from engines.servers.server import Limits, Server
+from engines.servers.servers import Servers
 from gateway.admission import Admission
 from gateway.pipeline import Pipeline
 from gateway.runs.caller import Caller
@@ -140,6 +139,6 @@ def before(site: Site, engines: list[BatchingEngine]) -> Engine:
     """What the gateway builds of an engine's settings."""
     clock = asyncio.get_running_loop().time
     limits = Limits(_MAX_IN_FLIGHT, _ANY, site.tokens, site.latency_tokens, None)
-    line = Line(_ANY, limits.caps, clock)
-    guards = [Guard(one, limits, Breaker(failures=5, open_s=30.0, clock=clock), line=line) for one in engines]
-    return Replicas([Replica(guard) for guard in guards], line) if len(guards) > 1 else guards[0]
+    return Servers(
+        [Server(one, limits, Breaker(failures=5, open_s=30.0, clock=clock)) for one in engines], clock
+    )

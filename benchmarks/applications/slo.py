@@ -12,10 +12,11 @@ from benchmarks.batching.batch import Rules, Speed
 from benchmarks.batching.engine import BatchingEngine, Served
 from benchmarks.batching.virtual_time import run
 from engines.answers.tail import tail_of
-from engines.breaker import Breaker
 from engines.codecs.chat import CHAT
 from engines.engine import EngineInfo, EngineRequest
-from engines.guard import Guard, Limits
+from engines.servers.breaker import Breaker
+from engines.servers.server import Limits, Server
+from engines.servers.servers import Servers
 from loadtest.applications.shapes import words
 
 _STREAMS = 300
@@ -33,14 +34,14 @@ def token_s(speed: Speed, slo_tpot_ms: float | None) -> tuple[float, float]:
         served: list[Served] = []
         engine = BatchingEngine(EngineInfo("e"), speed, Rules(), lambda one, request: served.append(one))
         limits = Limits(256, 10_000, None, None, slo_tpot_ms)
-        guard = Guard(engine, limits, Breaker(failures=5, open_s=30, clock=clock))
-        await asyncio.gather(*(_asked(guard, number) for number in range(_STREAMS)))
+        single = Servers([Server(engine, limits, Breaker(failures=5, open_s=30, clock=clock))], clock)
+        await asyncio.gather(*(_asked(single, number) for number in range(_STREAMS)))
         return fmean(one.token_s for one in served[_LEARNING:]), clock()
 
     return run(main)
 
 
-async def _asked(guard: Guard, number: int) -> None:
+async def _asked(single: Servers, number: int) -> None:
     await asyncio.sleep(number * _EVERY_S)
     question = words(f"question/{number}", 400 + number % 7 * 300)
     fields = {
@@ -52,7 +53,7 @@ async def _asked(guard: Guard, number: int) -> None:
     }
     body = orjson.dumps(fields)
     request = EngineRequest("POST", "/chat/completions", CIMultiDict(), body, CHAT.read(body, fields))
-    async with guard.stream(request) as reply:
+    async with single.stream(request) as reply:
         tail = reply.tail = tail_of(reply.headers)
         assert tail is not None
         async for chunk in reply.chunks:

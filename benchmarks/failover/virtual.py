@@ -1,4 +1,4 @@
-"""Replicas in virtual time: the product's own engines.replicas and engines.line over servers that are simulated.
+"""Replicas in virtual time: the product's own engines.servers over servers that are simulated.
 
 The event loop's clock jumps to the next thing that is due: minutes of load take a second, so that many seeds can be asked.
 """
@@ -16,11 +16,10 @@ from unittest.mock import patch
 
 from multidict import CIMultiDict
 
-from engines.breaker import Breaker
 from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest
-from engines.guard import Guard, Limits
-from engines.line import Line
-from engines.replicas import Replica, Replicas
+from engines.servers.breaker import Breaker
+from engines.servers.server import Limits, Server
+from engines.servers.servers import Servers
 
 MEANS_S = (0.4, 0.4, 1.2)
 SLOTS = 8
@@ -53,7 +52,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._jumps.now_s
 
 
-class Server:
+class Simulated:
     """A simulated server of eight slots; more wait in it."""
 
     def __init__(self, name: str, mean_s: float) -> None:
@@ -101,18 +100,11 @@ def p99_s(per_s: float, seconds: float, seed: int, *, by_turns: bool = False, mo
 async def _load(
     clock: Callable[[], float], per_s: float, seconds: float, seed: int, *, by_turns: bool, most: int
 ) -> float:
-    servers = [Server(f"{number}", mean_s) for number, mean_s in enumerate(MEANS_S)]
-    line = Line(10**6)
-    guards = [
-        Guard(
-            one,
-            Limits(most, line.most, None, None, None),
-            Breaker(failures=5, open_s=10, clock=clock),
-            line=line,
-        )
-        for one in servers
-    ]
-    pool = Replicas([Replica(guard) for guard in guards], line, clock=clock)
+    servers = [Simulated(f"{number}", mean_s) for number, mean_s in enumerate(MEANS_S)]
+    limits = Limits(most, 10**6, None, None, None)
+    pool = Servers(
+        [Server(one, limits, Breaker(failures=5, open_s=10, clock=clock)) for one in servers], clock
+    )
     turns = itertools.cycle(servers)
     rng, took, tasks = random.Random(seed), [], []
 

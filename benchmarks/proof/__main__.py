@@ -1,10 +1,10 @@
 """Is a small engine kept from answering until it is proven, and does it then answer? `python -m benchmarks.proof`.
 
-Streams of recorded requests with scripted engines (benchmarks/proof/streams.py): junk, a mimic of the nearest example, a
-good one (right with probability 0.98), and a good one that turns to junk half-way. Every stream is played in 20 orders
+Streams of recorded requests with scripted engines (benchmarks/proof/streams.py): junk, a mimic of the nearest example, good
+ones, some that change, and one that is good at half of the topics. Every stream is played in 20 orders
 through the product's gate, in process. A violation is an order in which the quality lost, averaged over the requests so
 far, ever exceeds `max_loss`. With --sockets the orders go through `understudy serve --small --large`. Long answers need
-a judge: it is simulated here, and always right.
+a judge: it is simulated here, and always right but for the share of verdicts that --flips turns round.
 """
 
 from __future__ import annotations

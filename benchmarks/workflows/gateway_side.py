@@ -1,7 +1,7 @@
 """The gateway's own executor, passes, component lines, pipeline and placement before the same engines.
 
 Real are gateway.runs with its growing and its store, workflows.plan, engines.components with its line,
-engines.replicas with guards. Not there: sockets, processes, and what costs the gateway itself a millisecond.
+engines.servers. Not there: sockets, processes, and what costs the gateway itself a millisecond.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from benchmarks.runs_store import OpenedRuns
 from benchmarks.workflows.applications import EMBEDDER, RERANKER, WEB
 from benchmarks.workflows.constants import Calibration
 from benchmarks.workflows.engines import Paced, PacedIndex, World, batches, world_of
-from engines.breaker import Breaker
 from engines.components.component import Ability, ComponentLimits, Work
 from engines.components.registry import ComponentRegistry, Member
 from engines.engine import Engine
-from engines.guard import Guard, Limits
-from engines.line import Line
 from engines.placement import PLAIN, Placement
-from engines.replicas import Replica, Replicas
+from engines.servers.breaker import Breaker
+from engines.servers.line import Line
+from engines.servers.server import Limits, Server
+from engines.servers.servers import Servers
 from gateway.admission import Admission
 from gateway.pipeline import Pipeline
 from gateway.runs.caller import Caller
@@ -129,13 +129,13 @@ class GatewaySide:
     def _engine(self, name: str, tokens: int | None) -> Engine:
         clock = asyncio.get_running_loop().time
         limits = Limits(_MAX_IN_FLIGHT, _ANY, tokens, None, None)
-        line = Line(_ANY, limits.caps, clock)
-        self._lines.append(line)
-        guards = [
-            Guard(one, limits, Breaker(failures=5, open_s=30.0, clock=clock), line=line)
+        servers = [
+            Server(one, limits, Breaker(failures=5, open_s=30.0, clock=clock))
             for one in self.world.models[name]
         ]
-        return Replicas([Replica(guard) for guard in guards], line, clock)
+        engine = Servers(servers, clock)
+        self._lines.append(engine.line)
+        return engine
 
     def _member(self, name: str, component: Paced, batch: int | None) -> Member:
         calibration, web = self.world.calibration, name == WEB

@@ -7,10 +7,9 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import orjson
-
 from engines.answers.terminal import TERMINAL_TYPES, choices_of, ended_choices, fails
 from engines.error_body import error_event
+from engines.loose_json import parsed
 from engines.sse import events
 
 _OPENS_TERMINAL = re.compile(
@@ -187,10 +186,7 @@ def _ends_with_done(tail: bytes) -> bool:
 
 def _read(data: bytes) -> dict[str, Any] | None:
     """An event's JSON object; None where it is none."""
-    try:
-        event = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
+    event = parsed(data)
     return event if isinstance(event, dict) else None
 
 

@@ -96,18 +96,33 @@ def _tokens(usage: Mapping[str, Any]) -> tuple[int, int, int, int] | None:
     read = _count(usage.get("cache_read_input_tokens"))
     written = _count(usage.get("cache_creation_input_tokens"))
     if "prompt_tokens" not in usage and (read is not None or written is not None):
-        # Anthropic's: none of them is in `input_tokens`.
-        read, written = read or 0, written or 0
-        prompt += read + written
-        return prompt, max(completion, total - prompt), read, written
+        return _anthropics(prompt, completion, total, read, written)
     details = next((told for name in _DETAILS if isinstance(told := usage.get(name), dict)), {})
     cached = _count(details.get("cached_tokens"))
-    for name in _CACHED:
-        cached = _count(usage.get(name)) if cached is None else cached
-    cached = min(cached if cached is not None else read or 0, prompt)
+    if cached is None:
+        cached = _told_beside(usage, read or 0)
+    cached = min(cached, prompt)
     written = _count(details.get("cache_write_tokens")) or written or 0
     # What the sum holds beyond the prompt is output: xAI and Gemini tell their reasoning beside `completion_tokens`.
     return prompt, max(completion, total - prompt), cached, min(written, prompt - cached)
+
+
+def _anthropics(
+    prompt: int, completion: int, total: int, read: int | None, written: int | None
+) -> tuple[int, int, int, int]:
+    """The same of Anthropic's: no tokens of its cache are in `input_tokens`."""
+    read, written = read or 0, written or 0
+    prompt += read + written
+    return prompt, max(completion, total - prompt), read, written
+
+
+def _told_beside(usage: Mapping[str, Any], otherwise: int) -> int:
+    """The tokens read from a cache, as some tell them beside the details."""
+    for name in _CACHED:
+        cached = _count(usage.get(name))
+        if cached is not None:
+            return cached
+    return otherwise
 
 
 def _count(value: Any) -> int | None:

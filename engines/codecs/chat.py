@@ -32,7 +32,10 @@ class Chat(Codec):
         messages: Sequence[Mapping[str, Any]] | None = None,
     ) -> ChatRequest:
         """See Codec."""
-        return chat.rewritten(model=model, messages=messages)
+        changes: dict[str, Any] = {} if model is None or model == chat.model else {"model": model}
+        if messages is not None:
+            changes["messages"] = list(messages)
+        return chat.changed(changes) if changes else chat
 
     def again(
         self,

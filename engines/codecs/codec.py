@@ -20,6 +20,7 @@ from engines.chat import ChatRequest
 from engines.codecs.said import Said
 from engines.error_body import error_body
 from engines.errors import RequestError
+from engines.large_json import dumped
 from engines.sse import encode
 
 
@@ -40,7 +41,6 @@ class Codec(ABC):
         """The typed view of a parsed body. Raises RequestError 400 naming the parameter that is wrong."""
         ...
 
-    @abstractmethod
     def changed(
         self,
         chat: ChatRequest,
@@ -50,9 +50,18 @@ class Codec(ABC):
     ) -> ChatRequest:
         """The same request with another model name, or with examples put among its messages (`router.prompt.with_examples`);
         itself when nothing would change."""
-        ...
+        same_model = model is None or model == chat.model
+        if same_model and messages is None:
+            return chat
+        fields = dict(chat.own_fields) if messages is None else self.with_messages(chat, messages)
+        if not same_model:
+            fields["model"] = model
+        return self.read(dumped(fields, like=chat.body), fields)
 
-    @abstractmethod
+    def with_messages(self, chat: ChatRequest, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """The fields of a request in this API's own words, with other messages."""
+        return {**chat.own_fields, "messages": list(messages)}
+
     def again(
         self,
         chat: ChatRequest,
@@ -63,7 +72,14 @@ class Codec(ABC):
     ) -> ChatRequest:
         """The same question with these messages, for the gateway itself: not streamed, nowhere stored, without these fields,
         and answered with at most `max_tokens`."""
-        ...
+        fields = dict(chat.own_fields) if messages is chat.messages else self.with_messages(chat, messages)
+        kept = {name: value for name, value in fields.items() if name not in without}
+        kept |= self.alone(max_tokens)
+        return self.read(dumped(kept, like=chat.body), kept)
+
+    def alone(self, max_tokens: int) -> dict[str, Any]:
+        """The fields that have a request answered for the gateway itself. See `again`."""
+        return {"stream": False, "max_tokens": max_tokens}
 
     def tail(self, headers: Mapping[str, str], choices: int = 1) -> Tail | None:
         """Tells when a stream with these headers is complete, and how an error is said in it; None where it is no stream."""

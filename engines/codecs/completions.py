@@ -18,7 +18,6 @@ from engines.chat import ChatRequest
 from engines.chat_json import MODEL, OPTIONS, STREAM, check_types, wrong_type
 from engines.codecs.codec import Codec
 from engines.codecs.said import Said
-from engines.large_json import dumped
 from engines.loose_json import member, text
 from engines.sse import DONE, encode
 
@@ -59,23 +58,11 @@ class Completions(Codec):
         messages: Sequence[Mapping[str, Any]] | None = None,
     ) -> ChatRequest:
         """See Codec. A prompt takes no examples."""
-        if model is None or model == chat.model:
-            return chat
-        fields = {**chat.own_fields, "model": model}
-        return self.read(dumped(fields, like=chat.body), fields)
+        return super().changed(chat, model=model)
 
-    def again(
-        self,
-        chat: ChatRequest,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        without: frozenset[str],
-        max_tokens: int,
-    ) -> ChatRequest:
-        """See Codec."""
-        kept = {name: value for name, value in chat.own_fields.items() if name not in without}
-        kept |= {"stream": False, "max_tokens": max_tokens}
-        return self.read(dumped(kept, like=chat.body), kept)
+    def with_messages(self, chat: ChatRequest, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """See Codec. A prompt takes none."""
+        return dict(chat.own_fields)
 
     def events(self, stored: bytes, chat: ChatRequest) -> bytes:
         """See Codec."""

@@ -123,7 +123,7 @@ def _as_chat(fields: Mapping[str, Any], messages: list[Mapping[str, Any]]) -> di
 
 
 def _form(fields: Mapping[str, Any]) -> Any:
-    """What the answer must look like, where something is asked of it."""
+    """Reads what the answer must look like, if something is asked of it."""
     config = fields.get("output_config")
     form = config.get("format") if isinstance(config, dict) else fields.get("output_format")
     if member(form, "type") != "json_schema":
@@ -132,7 +132,7 @@ def _form(fields: Mapping[str, Any]) -> Any:
 
 
 def _is_clients(tool: Any) -> bool:
-    """Whether a tool is one that the client itself describes and runs."""
+    """Tells whether a tool is one that the client itself describes and runs."""
     return isinstance(tool, dict) and tool.get("type") in _CLIENT_TOOLS
 
 
@@ -189,7 +189,7 @@ def _blocks(message: Any) -> list[dict[str, Any]]:
 
 
 def _is_held(block: Any, depth: int = _MOST_DEPTH) -> bool:
-    """Whether a block names something that the engine has stored, or that its account runs."""
+    """Tells whether a block names something that the engine has stored, or that its account runs."""
     source = member(block, "source")
     if member(block, "type") in _HELD_BLOCKS:
         return True

@@ -16,7 +16,6 @@ from engines.codecs.message_answer import as_events, as_message
 from engines.codecs.message_request import read_request, with_messages
 from engines.codecs.said import Said
 from engines.errors import RequestError
-from engines.large_json import dumped
 from engines.loose_json import member
 from engines.sse import encode_typed
 
@@ -42,7 +41,7 @@ def _error(status: int, message: str, code: str | None) -> dict[str, Any]:
 
 
 def _broken_off(last: bytes, message: str, code: str) -> bytes:
-    """What tells a client that its stream broke off here."""
+    """Makes the event that tells a client that its stream broke off here."""
     return b"\n\n" + encode_typed({"type": "error", "error": _error(502, message, code)})
 
 
@@ -59,35 +58,9 @@ class Messages(Codec):
         """See Codec."""
         return read_request(body, fields)
 
-    def changed(
-        self,
-        chat: ChatRequest,
-        *,
-        model: str | None = None,
-        messages: Sequence[Mapping[str, Any]] | None = None,
-    ) -> ChatRequest:
+    def with_messages(self, chat: ChatRequest, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """See Codec."""
-        same_model = model is None or model == chat.model
-        if same_model and messages is None:
-            return chat
-        fields = dict(chat.own_fields) if messages is None else with_messages(chat, messages)
-        if not same_model:
-            fields["model"] = model
-        return read_request(dumped(fields, like=chat.body), fields)
-
-    def again(
-        self,
-        chat: ChatRequest,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        without: frozenset[str],
-        max_tokens: int,
-    ) -> ChatRequest:
-        """See Codec."""
-        fields = dict(chat.own_fields) if messages is chat.messages else with_messages(chat, messages)
-        kept = {name: value for name, value in fields.items() if name not in without}
-        kept |= {"stream": False, "max_tokens": max_tokens}
-        return read_request(dumped(kept, like=chat.body), kept)
+        return with_messages(chat, messages)
 
     def refusal(self, chat: ChatRequest, assembled: Assembled) -> str | None:
         """See Codec."""

@@ -12,7 +12,7 @@ from engines.sse import encode_typed
 
 
 def only_messages(response: Mapping[str, Any]) -> bool:
-    """Whether its output is messages of text and nothing else: no calls, no reasoning, nothing that a tool brought."""
+    """Tells whether its output is messages of text and nothing else: no calls, no reasoning, nothing that a tool brought."""
     output = listed(response.get("output"))
     return bool(output) and all(map(_is_message, output))
 

@@ -139,8 +139,8 @@ def input_items(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def said_before(output: Sequence[Any]) -> Iterator[dict[str, Any]]:
-    """What an answer said and called, as input items that every engine can read: without ids, which another engine would
-    look up, and without reasoning."""
+    """Gives what an answer said and called as input items that every engine can read: without ids, which another
+    engine would look up, and without reasoning."""
     for item in objects(output):
         kind = item.get("type")
         if kind == "message":
@@ -155,12 +155,12 @@ def _lead(instructions: object) -> list[Mapping[str, Any]]:
 
 
 def _kind(item: Mapping[str, Any]) -> Any:
-    """What is written without a type is a message, or a reference to another item."""
+    """Names the kind of an item: without a type it is a message, or a reference to another item."""
     return item.get("type") or ("message" if "role" in item else "item_reference")
 
 
 def _refers(item: Mapping[str, Any]) -> bool:
-    """Whether its id says more than it does itself."""
+    """Tells whether its id says more than it does itself."""
     return _kind(item) in ("item_reference", "reasoning", "compaction")
 
 
@@ -213,7 +213,7 @@ def _is_said_in_full(item: Mapping[str, Any]) -> bool:
 
 
 def _names_files(value: Any, depth: int) -> bool:
-    """Whether it names a file, or a container. What is nested too deeply may."""
+    """Tells whether it names a file, or a container. What is nested too deeply may."""
     if isinstance(value, dict):
         if value.get("type") == "input_file" or any(value.get(name) for name in _HELD) or not depth:
             return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,10 +18,9 @@ from engines.codecs.response_answer import as_events, as_response, only_messages
 from engines.codecs.response_request import read_request, with_items, with_messages
 from engines.codecs.said import Said
 from engines.errors import RequestError
-from engines.large_json import outlined
+from engines.large_json import dumped
 from engines.sse import encode_typed
 
-_LARGE_BYTES = 2**20
 _ECHOED = ("user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "metadata", "store")
 """What an answer repeats of its request though it changes nothing of what is answered."""
 _UNSAID: Mapping[str, Any] = {"metadata": {}, "store": True}
@@ -30,7 +28,7 @@ _NUMBER = re.compile(rb'(?<!\\)"sequence_number": ?([0-9]{1,15})')
 
 
 def _broken_off(last: bytes, message: str, code: str) -> bytes:
-    """What tells a client that its stream broke off here, numbered as the next of its events."""
+    """Makes the event that tells a client that its stream broke off here, numbered as the next of its events."""
     numbers = _NUMBER.findall(last)
     number = int(numbers[-1]) + 1 if numbers else 0
     return b"\n\n" + _error_event(number, code, message, None)
@@ -55,35 +53,13 @@ class Responses(Codec):
         """See Codec."""
         return read_request(body, fields)
 
-    def changed(
-        self,
-        chat: ChatRequest,
-        *,
-        model: str | None = None,
-        messages: Sequence[Mapping[str, Any]] | None = None,
-    ) -> ChatRequest:
+    def with_messages(self, chat: ChatRequest, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """See Codec."""
-        same_model = model is None or model == chat.model
-        if same_model and messages is None:
-            return chat
-        fields = dict(chat.own_fields) if messages is None else with_messages(chat, messages)
-        if not same_model:
-            fields["model"] = model
-        return read_request(_dumped(fields, large=len(chat.body) > _LARGE_BYTES), fields)
+        return with_messages(chat, messages)
 
-    def again(
-        self,
-        chat: ChatRequest,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        without: frozenset[str],
-        max_tokens: int,
-    ) -> ChatRequest:
+    def alone(self, max_tokens: int) -> dict[str, Any]:
         """See Codec."""
-        fields = dict(chat.own_fields) if messages is chat.messages else with_messages(chat, messages)
-        kept = {name: value for name, value in fields.items() if name not in without}
-        kept |= {"store": False, "stream": False, "max_output_tokens": max_tokens}
-        return read_request(_dumped(kept, large=len(chat.body) > _LARGE_BYTES), kept)
+        return {"store": False, "stream": False, "max_output_tokens": max_tokens}
 
     def said_here(
         self, chat: ChatRequest, before: Sequence[Any] | None, items: Mapping[str, Any]
@@ -95,7 +71,7 @@ class Responses(Codec):
         if before is not None:
             del fields["previous_response_id"]
         fields["input"] = [*(before or ()), *own]
-        read = read_request(_dumped(fields, large=True), fields)
+        read = read_request(dumped(fields, large=True), fields)
         return replace(read, state=read.state or IN_BODY)
 
     def refusal(self, chat: ChatRequest, assembled: Assembled) -> str | None:
@@ -137,14 +113,6 @@ def _echo(response: dict[str, Any], chat: ChatRequest) -> bool:
         if response[name] != own:
             response[name], changed = own, True
     return changed
-
-
-def _dumped(fields: Mapping[str, Any], *, large: bool) -> bytes:
-    try:
-        return orjson.dumps(outlined(fields) if large else fields)
-    except TypeError:
-        # Integers beyond 64 bits are legal in a body and must survive.
-        return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 RESPONSES = Responses()

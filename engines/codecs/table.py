@@ -1,4 +1,4 @@
-"""Which codec reads which API: one line for each."""
+"""Each API has its codec: one line for each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def codec_named(api: str) -> Codec:
 
 
 def request_id_header(api: str) -> str:
-    """Where clients of an API look for the id of their request."""
+    """Names the header in which clients of an API look for the id of their request."""
     return "request-id" if api == "messages" else "x-request-id"
 
 

@@ -12,7 +12,7 @@ import binascii
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from engines.components.component import ComponentError, ComponentSpec
+from engines.components.component import ComponentSpec
 from engines.components.http import URLAsked
 from engines.components.pointer import described
 from engines.components.running import Answers, Portion
@@ -66,17 +66,17 @@ class EmbeddingsOverHTTP:
     def _rows_of(self, answer: Any, many: int) -> list[list[float] | str]:
         data = member(answer, "data")
         if not isinstance(data, list):
-            raise self._error(f"answered {described(answer)}, without an array `data`")
+            raise self.url.error(f"answered {described(answer)}, without an array `data`")
         if len(data) != many:
-            raise self._error(f"answered {len(data)} embeddings for {many} texts")
+            raise self.url.error(f"answered {len(data)} embeddings for {many} texts")
         rows: list[list[float] | str | None] = [None] * many
         for place, each in enumerate(data):
             row = member(each, "embedding")
             if not isinstance(row, list | str) or not row:
-                raise self._error(f"answered {described(row)} as an embedding")
+                raise self.url.error(f"answered {described(row)} as an embedding")
             index = each.get("index", place)
             if type(index) is not int or not 0 <= index < many or rows[index] is not None:
-                raise self._error("answered embeddings whose `index` is not that of the texts")
+                raise self.url.error("answered embeddings whose `index` is not that of the texts")
             rows[index] = row
         return [row for row in rows if row is not None]
 
@@ -86,25 +86,18 @@ class EmbeddingsOverHTTP:
 
         found = [row for row in vectors if row is not None and np.isfinite(row).all()]
         if len(found) < len(vectors):
-            raise self._error("answered an embedding that holds something else than finite numbers")
+            raise self.url.error("answered an embedding that holds something else than finite numbers")
         sizes = sorted({len(row) for row in found})
         if len(sizes) > 1:
-            raise self._error(f"answered embeddings of {sizes[0]} and of {sizes[-1]} numbers at once")
+            raise self.url.error(f"answered embeddings of {sizes[0]} and of {sizes[-1]} numbers at once")
         matrix = np.stack(found)
         if not np.any(matrix, axis=1).all():
-            raise self._error("answered an embedding of zeros, which has no direction")
+            raise self.url.error("answered an embedding of zeros, which has no direction")
         if self._dimensions is None:
             self._dimensions = sizes[0]
         if sizes[0] != self._dimensions:
-            raise self._error(f"answered embeddings of {sizes[0]} numbers; {self._dimensions} are due")
+            raise self.url.error(f"answered embeddings of {sizes[0]} numbers; {self._dimensions} are due")
         return matrix
-
-    def _error(self, what: str) -> ComponentError:
-        return ComponentError(f"The component '{self.name}' {what}.", component=self.name)
-
-    async def aclose(self) -> None:
-        """Close its connections."""
-        await self.url.aclose()
 
 
 def _vectors(rows: Sequence[list[float] | str]) -> list[Row | None]:

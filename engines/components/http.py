@@ -1,4 +1,4 @@
-"""Asks one URL of a component for JSON, through the guard, limits, breaker and retries that chat engines have.
+"""Asks one URL of a component for JSON, through the limits, breaker and retries that chat engines have.
 
 The URL is the configuration's. What a workflow gives goes into query values and JSON bodies only. Redirects are not
 followed; sizes and times are bounded. Errors name the component and a status, never a URL, a key or what was said.
@@ -18,17 +18,16 @@ import orjson
 from multidict import CIMultiDict
 
 from engines.attempts import Attempts
-from engines.breaker import Breaker
 from engines.candidates import Try
 from engines.components.component import ComponentError, ComponentLimits, OverHTTP
 from engines.engine import EngineInfo, EngineReply, EngineRequest
 from engines.errors import EngineError, Kind, StreamBroken
-from engines.guard import Guard, Limits
-from engines.line import Line
 from engines.openai_http import OpenAIHTTP
 from engines.proxies import proxy_for
-from engines.replicas import Replica, Replicas
 from engines.retry_after import retry_after_s
+from engines.servers.breaker import Breaker
+from engines.servers.server import Limits, Server
+from engines.servers.servers import Servers
 from engines.timeouts import Timeouts
 
 LARGE_BYTES = 64 * 1024
@@ -50,7 +49,7 @@ class Came:
     body: bytes
 
     async def json(self, name: str) -> Any:
-        """What it says. Raises ComponentError where it is no JSON."""
+        """Reads it as JSON. Raises ComponentError where it is no JSON."""
         try:
             if len(self.body) > LARGE_BYTES:
                 return await asyncio.to_thread(orjson.loads, self.body)
@@ -77,13 +76,10 @@ class URLAsked:
         self._limits = limits
         urls = (http.url, *http.further_urls)
         # Its own queue stands before it: here nothing waits but for a place that is about to be free.
-        line = Line(limits.max_queued)
-        self.guards = [self._guard(url, http, line, alone=len(urls) == 1) for url in urls]
-        self._engine: Guard | Replicas = self.guards[0]
-        if len(self.guards) > 1:
-            self._engine = Replicas([Replica(guard) for guard in self.guards], line)
+        self._engine = Servers([self._server(url, http, alone=len(urls) == 1) for url in urls])
+        self.servers = self._engine.servers
 
-    def _guard(self, url: str, http: OverHTTP, line: Line, *, alone: bool) -> Guard:
+    def _server(self, url: str, http: OverHTTP, *, alone: bool) -> Server:
         limits = self._limits
         base, _ = split_url(url)
         engine = OpenAIHTTP(
@@ -96,9 +92,9 @@ class URLAsked:
             resends=False,
             proxy=proxy_for(base),
         )
-        guarded = Limits(limits.max_in_flight, limits.max_queued, None, None, None)
+        within = Limits(limits.max_in_flight, limits.max_queued, None, None, None)
         breaker = Breaker(failures=limits.breaker_failures, open_s=limits.breaker_open_s)
-        return Guard(engine, guarded, breaker, line=line)
+        return Server(engine, within, breaker)
 
     async def post(self, value: Any, *, idempotency_key: str = "", once: bool = False) -> Came:
         """The answer to a JSON body. `once`: it is sent once at most. Raises ComponentError."""
@@ -119,7 +115,7 @@ class URLAsked:
             mark = "&" if "?" in target else "?"
             target += mark + "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in further.items())
         if len(target) > _LONGEST_TARGET_BYTES:
-            raise self._error(
+            raise self.error(
                 f"was not asked: its query would have {len(target)} bytes, and {_LONGEST_TARGET_BYTES} are allowed",
                 Kind.TOO_LONG,
             )
@@ -178,30 +174,31 @@ class URLAsked:
     async def _body(self, reply: EngineReply) -> bytes:
         encoding = reply.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding != "identity":
-            raise self._error("answered in an encoding that it was not asked for")
+            raise self.error("answered in an encoding that it was not asked for")
         body = bytearray()
         async for chunk in reply.chunks:
             body += chunk
             if len(body) > self._limits.max_answer_bytes:
-                raise self._error(
+                raise self.error(
                     f"answered more than {self._limits.max_answer_bytes} bytes (max_answer_bytes)"
                 )
         return bytes(body)
 
     def _refused(self, reply: EngineReply) -> ComponentError:
         if 300 <= reply.status < 400:
-            return self._error(f"answered {reply.status}, and redirects are not followed", Kind.REFUSED)
+            return self.error(f"answered {reply.status}, and redirects are not followed", Kind.REFUSED)
         kind = reply.kind or (Kind.SERVER if reply.status >= 500 else Kind.INVALID)
         if reply.status == _TOO_LARGE:
             kind = Kind.TOO_LONG
         wait_s = reply.limited_s or retry_after_s(reply.headers)
         if kind is Kind.LIMITED:
             wait_s = wait_s or _UNTOLD_WAIT_S
-        return self._error(f"answered with status {reply.status}", kind, wait_s)
+        return self.error(f"answered with status {reply.status}", kind, wait_s)
 
-    def _error(
+    def error(
         self, what: str, kind: Kind = Kind.INVALID, retry_after_s: float | None = None
     ) -> ComponentError:
+        """The error that says what it did, free of content."""
         return ComponentError(
             f"The component '{self.name}' {what}.",
             component=self.name,
@@ -223,23 +220,28 @@ def split_url(url: str, *, placeholders: tuple[str, ...] = ("query", "k")) -> tu
         raise ValueError("holds a user or password; put the credential into api_key or headers")
     if parts.fragment or url.endswith("#"):
         raise ValueError("holds a fragment (#…), which is never sent; leave it out")
-    for outside in (parts.netloc, parts.path):
-        if "{" in outside or "}" in outside:
-            raise ValueError(
-                "holds a placeholder outside its query; placeholders stand for query values only"
-            )
+    if _holds_brace(parts.netloc + parts.path):
+        raise ValueError("holds a placeholder outside its query; placeholders stand for query values only")
     for pair in parts.query.split("&"):
-        name, _, value = pair.partition("=")
-        if "{" in name or "}" in name:
-            raise ValueError(f"holds a placeholder as the name of a query value: {name!r}")
-        for placeholder in placeholders:
-            value = value.replace(f"{{{placeholder}}}", "")
-        if "{" in value or "}" in value:
-            known = " and ".join(f"{{{placeholder}}}" for placeholder in placeholders)
-            raise ValueError(f"holds a placeholder that is none of {known}, in {name!r}")
+        _check_value(pair, placeholders)
     base = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
     slash = "/" if parts.path.endswith("/") and parts.path != "/" else ""
     return base, slash + (f"?{parts.query}" if parts.query else "")
+
+
+def _check_value(pair: str, placeholders: tuple[str, ...]) -> None:
+    name, _, value = pair.partition("=")
+    if _holds_brace(name):
+        raise ValueError(f"holds a placeholder as the name of a query value: {name!r}")
+    for placeholder in placeholders:
+        value = value.replace(f"{{{placeholder}}}", "")
+    if _holds_brace(value):
+        known = " and ".join(f"{{{placeholder}}}" for placeholder in placeholders)
+        raise ValueError(f"holds a placeholder that is none of {known}, in {name!r}")
+
+
+def _holds_brace(text: str) -> bool:
+    return "{" in text or "}" in text
 
 
 def filled(target: str, values: Mapping[str, str]) -> str:
@@ -268,7 +270,7 @@ def _quoted(value: str) -> str:
 
 
 def is_large(value: Any) -> bool:
-    """Whether writing a JSON value is a thread's work, as far as its texts tell."""
+    """Tells whether writing a JSON value is a thread's work, as far as its texts tell."""
     if isinstance(value, str):
         return len(value) > LARGE_BYTES
     if isinstance(value, Mapping):

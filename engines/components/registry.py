@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from engines.closing import close_all
 from engines.components import tokens
 from engines.components.batch import EffectiveBatch
 from engines.components.component import Ability, ComponentLimits, Work
@@ -16,7 +17,7 @@ from engines.components.rerank import RerankOverHTTP
 from engines.components.running import Ask, Portion, Running
 from engines.components.tool import Call, ToolOverHTTP
 from engines.components.web_search import WebSearch
-from engines.guard import Guard
+from engines.servers.server import Server
 
 if TYPE_CHECKING:
     from engines.components.component import ComponentSpec, Vectors
@@ -42,6 +43,12 @@ class Member:
     one_by_one: bool = False
     """Whether nothing is gained by several texts in one request."""
     closing: Callable[[], None] = field(default=lambda: None)
+
+    async def aclose(self) -> None:
+        """End it, and close its connections."""
+        self.closing()
+        if self.url is not None:
+            await self.url.aclose()
 
 
 def over_http(spec: ComponentSpec) -> Member:
@@ -129,24 +136,10 @@ class ComponentRegistry:
     # ---- for pages, metrics and the prober
 
     @property
-    def guards(self) -> list[Guard]:
-        """One for each server that is asked over HTTP."""
-        return [
-            guard
-            for member in self._members.values()
-            if member.url is not None
-            for guard in member.url.guards
-        ]
-
-    @property
-    def probed(self) -> list[Guard]:
+    def probed(self) -> list[Server]:
         """Those that may be asked in the background whether they live."""
-        return [
-            guard
-            for member in self._members.values()
-            if member.url is not None and member.url.probed
-            for guard in member.url.guards
-        ]
+        urls = [member.url for member in self._members.values() if member.url is not None]
+        return [server for url in urls if url.probed for server in url.servers]
 
     def load(self) -> Mapping[tuple[str, Ability], tuple[int, int, int]]:
         """By component and ability: texts that wait, requests under way, and the effective batch as far as known."""
@@ -164,16 +157,7 @@ class ComponentRegistry:
         """See Components."""
         for running in self._running.values():
             await running.aclose()
-        errors: list[Exception] = []
-        for member in self._members.values():
-            try:
-                member.closing()
-                if member.url is not None:
-                    await member.url.aclose()
-            except Exception as error:
-                errors.append(error)
-        if errors:
-            raise ExceptionGroup("closing components", errors)
+        await close_all([member.aclose for member in self._members.values()])
 
 
 def _running(member: Member, ability: Ability, ask: Ask[Any, Any], counted: Counted) -> Running[Any, Any]:
@@ -181,7 +165,7 @@ def _running(member: Member, ability: Ability, ask: Ask[Any, Any], counted: Coun
     return Running(
         member.name,
         ask,
-        max_in_flight=member.limits.max_in_flight * (1 if member.url is None else len(member.url.guards)),
+        max_in_flight=member.limits.max_in_flight * (1 if member.url is None else len(member.url.servers)),
         max_queued=member.limits.max_queued,
         batch=EffectiveBatch(member.limits.batch if batched else 1),
         told=counted(member.name, ability),

@@ -60,22 +60,15 @@ class RerankOverHTTP:
         answer = await (await self.url.post(body)).json(self.name)
         results = member(answer, "results")
         if not isinstance(results, list):
-            raise self._error(f"answered {described(answer)}, without an array `results`")
+            raise self.url.error(f"answered {described(answer)}, without an array `results`")
         if len(results) != len(texts):
-            raise self._error(f"answered {len(results)} scores for {len(texts)} texts")
+            raise self.url.error(f"answered {len(results)} scores for {len(texts)} texts")
         scores: list[float | None] = [None] * len(texts)
         for each in results:
             index, score = member(each, "index"), member(each, "relevance_score")
             if type(index) is not int or not 0 <= index < len(texts) or scores[index] is not None:
-                raise self._error("answered scores whose `index` is not that of the texts")
+                raise self.url.error("answered scores whose `index` is not that of the texts")
             if type(score) not in (int, float) or not math.isfinite(score):
-                raise self._error(f"answered {described(score)} as `relevance_score`, not a number")
+                raise self.url.error(f"answered {described(score)} as `relevance_score`, not a number")
             scores[index] = float(score)
         return [score for score in scores if score is not None]
-
-    def _error(self, what: str) -> ComponentError:
-        return ComponentError(f"The component '{self.name}' {what}.", component=self.name)
-
-    async def aclose(self) -> None:
-        """Close its connections."""
-        await self.url.aclose()

@@ -18,6 +18,7 @@ from engines.components.pointer import Missing, pointed
 from engines.components.running import Answers, Portion
 from engines.components.schema import Unfit, check, coerced
 from engines.errors import Kind
+from engines.loose_json import parsed
 
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 
@@ -59,7 +60,7 @@ class ToolOverHTTP:
         """Only under names of the schema: a workflow gives values, and never what they are called."""
         named = set(self._shape.args.get("properties", ())) - self.url.names
         if unknown := sorted(set(args) - named):
-            raise self._error(
+            raise self.url.error(
                 f"was not asked: its schema has no property {unknown[0][:40]!r} that may be sent in a query"
             )
         return {name: _in_query(value) for name, value in args.items()}
@@ -74,18 +75,11 @@ class ToolOverHTTP:
                 check(answer, {} if shape.answer is None else shape.answer)
                 taken = pointed(answer, shape.text)
             except (Unfit, Missing) as error:
-                raise self._error(f"answered something else than its schema says: {error}") from None
+                raise self.url.error(f"answered something else than its schema says: {error}") from None
             text = taken if isinstance(taken, str) else orjson.dumps(taken).decode()
         if not text.strip():
-            raise self._error("answered without text")
+            raise self.url.error("answered without text")
         return text
-
-    def _error(self, what: str) -> ComponentError:
-        return ComponentError(f"The component '{self.name}' {what}.", component=self.name)
-
-    async def aclose(self) -> None:
-        """Close its connections."""
-        await self.url.aclose()
 
 
 def checked_args(name: str, shape: ToolShape, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,10 +105,7 @@ def _in_query(value: Any) -> str:
 def _plain(came: Came) -> str:
     """A JSON text as what it says, anything else as it came."""
     if came.body[:1] == b'"':
-        try:
-            read = orjson.loads(came.body)
-        except orjson.JSONDecodeError:
-            read = None
+        read = parsed(came.body)
         if isinstance(read, str):
             return read
     return came.body.decode("utf-8", "replace")

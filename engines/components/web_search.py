@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engines.components.component import ComponentError, ComponentSpec, SearchShape
+from engines.components.component import ComponentSpec, SearchShape
 from engines.components.http import URLAsked
 from engines.components.pointer import Missing, described, pointed
 from engines.components.running import Answers, Portion
@@ -36,9 +36,11 @@ class WebSearch:
         try:
             hits = pointed(answer, self._shape.hits)
         except Missing as missing:
-            raise self._error(f"answered without hits: {missing}") from None
+            raise self.url.error(f"answered without hits: {missing}") from None
         if not isinstance(hits, list):
-            raise self._error(f"answered {described(hits)} at {self._shape.hits or 'its root'}, not an array")
+            raise self.url.error(
+                f"answered {described(hits)} at {self._shape.hits or 'its root'}, not an array"
+            )
         return [self._text(hit, place, len(hits)) for place, hit in enumerate(hits[:k], 1)]
 
     def _text(self, hit: Any, place: int, many: int) -> str:
@@ -53,15 +55,8 @@ class WebSearch:
                 found.append(text)
         if not found:
             where = " or ".join(self._shape.text)
-            raise self._error(f"answered {many} hits, and hit {place} has no text at {where}")
+            raise self.url.error(f"answered {many} hits, and hit {place} has no text at {where}")
         return "\n".join(found)
-
-    def _error(self, what: str) -> ComponentError:
-        return ComponentError(f"The component '{self.name}' {what}.", component=self.name)
-
-    async def aclose(self) -> None:
-        """Close its connections."""
-        await self.url.aclose()
 
 
 def _filled(body: Any, query: str, k: int) -> Any:

@@ -7,8 +7,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from engines.components.component import Ability
 from engines.components.counting import Uncounted
 from engines.errors import Kind
-from engines.guard import Guard
-from engines.standing import Since
+from engines.servers.server import Server
+from engines.servers.standing import Since
 
 _BY = ["component", "ability"]
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -67,11 +67,11 @@ class ComponentMetrics:
             multiprocess_mode="livesum",
         )
 
-    def stands(self, guard: Guard, since: Since, was: Since | None) -> None:
-        """The state of a component as this worker sees it, and what it was before. See engines.prober."""
+    def stands(self, server: Server, since: Since, was: Since | None) -> None:
+        """The state of a component as this worker sees it, and what it was before. See engines.servers.prober."""
         if was is not None:
-            self._state.labels(guard.info.name, was.state).set(0)
-        self._state.labels(guard.info.name, since.state).set(1)
+            self._state.labels(server.info.name, was.state).set(0)
+        self._state.labels(server.info.name, since.state).set(1)
 
     def of(self, component: str, ability: Ability) -> Uncounted:
         """What counts one ability of one component."""

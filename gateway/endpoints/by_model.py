@@ -18,7 +18,7 @@ from engines.chat import tokens_in_bytes
 from engines.engine import Engine, EngineReply
 from engines.errors import RequestError
 from engines.off_loop import off_loop
-from engines.replicas import Replicas
+from engines.servers.servers import Servers
 from gateway.booking import Meter
 from gateway.controls import named_session, session_of
 from gateway.encodings import accept_only_readable
@@ -145,7 +145,7 @@ class ByModel:
         path = _path(asked.target)
         engines = self._may_answer(asked, path, (forced,) if forced else names[::-1])
         not_at: frozenset[str] = frozenset()
-        if asked.names_something_stored and isinstance(holder := engines[0], Replicas):
+        if asked.names_something_stored and isinstance(holder := engines[0], Servers):
             not_at = holder.only_where_stored(tenant, asked.stored_id)
         session = session_of(named_session(asked.request.headers), asked.fields or {})
         made = partial(

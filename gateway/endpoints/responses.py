@@ -18,7 +18,7 @@ from engines.codecs.responses import RESPONSES
 from engines.engine import Engine
 from engines.errors import EngineError, RequestError
 from engines.off_loop import off_loop
-from engines.replicas import Replicas
+from engines.servers.servers import Servers
 from gateway.endpoints.by_pipeline import Held
 from gateway.endpoints.store_access import stored
 from gateway.keepers.response import MOST_ITEMS, kept_here
@@ -91,20 +91,22 @@ class StoredAnswers:
         if chat.state not in _AT_ONE_REPLICA:
             return frozenset()
         holder = self._engines.get(engine or self._pipeline.reference(chat))
-        if not isinstance(holder, Replicas):
+        if not isinstance(holder, Servers):
             return frozenset()
         if replica in holder.info.replicas:
-            return frozenset(holder.info.replicas) - {replica}
+            return holder.all_but(replica)
         return holder.only_where_stored(tenant, next((id for _, id in stored_ids(chat.own_fields)), ""))
 
     def _note_replica(self, finished: Finished) -> None:
         """Note which replica stored the answer."""
         holder = self._engines.get(finished.engine)
-        if isinstance(holder, Replicas) and finished.trail and finished.body.chunks and finished.hit is None:
-            id = id_in(finished.body.chunks[0])
-            replica = finished.trail[-1].replica
-            if id and replica:
-                holder.stored(finished.arrival.tenant, id, replica)
+        replica = finished.trail[-1].replica if finished.trail else ""
+        # Of an engine with one server there is nothing to note.
+        if not isinstance(holder, Servers) or not replica or finished.hit is not None:
+            return
+        id = id_in(finished.body.chunks[0]) if finished.body.chunks else None
+        if id:
+            holder.stored(finished.arrival.tenant, id, replica)
 
     def _notice_items(self, finished: Finished) -> None:
         """Know of a small answer's items at once, as the next request may name them; of others a moment later."""

@@ -15,7 +15,7 @@ from engines.as_events import EVENTS
 from engines.codecs.response_answer import as_events
 from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError, RequestError
-from engines.replicas import Replicas
+from engines.servers.servers import Servers
 from gateway.endpoints.handler import Handler
 from gateway.endpoints.responses import PATH, not_found
 from gateway.endpoints.store_access import stored
@@ -100,8 +100,8 @@ class StoredResponses:
         if engine is None:
             return await self._elsewhere(request, target, journey)
         not_at: frozenset[str] = frozenset()
-        if isinstance(engine, Replicas) and owned.replica in engine.info.replicas:
-            not_at = frozenset(engine.info.replicas) - {owned.replica}
+        if isinstance(engine, Servers) and owned.replica in engine.info.replicas:
+            not_at = engine.all_but(owned.replica)
         asked = EngineRequest(
             request.method,
             target,

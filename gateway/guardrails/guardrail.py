@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import aiohttp
 from prometheus_client import CollectorRegistry, Counter
 
-from engines.breaker import Breaker
 from engines.off_loop import off_loop
+from engines.servers.breaker import Breaker
 from gateway.guardrails.contract import UNAVAILABLE, NoVerdict, Verdict, Withheld, read_verdict
 from router.asked import Arrival
 

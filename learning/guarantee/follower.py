@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from learning.poller import LOOK_EVERY_S, Poller
+from store.changes import LOOK_EVERY_S, Follower
 
 AT_ONCE = 500
 """Rows read in one go."""
@@ -17,8 +17,8 @@ K = TypeVar("K", bound=Hashable)
 H = TypeVar("H")
 
 
-class LogFollower(Poller, Generic[K, H]):
-    """Polls on its own thread between `start` and `stop`. Who is new is told all that is kept of the log.
+class LogFollower(Follower, Generic[K, H]):
+    """Who is new is told all that is kept of the log, page by page.
 
     `K` names what part of the log a hearer is told of, `H` is the hearer.
     """
@@ -26,8 +26,8 @@ class LogFollower(Poller, Generic[K, H]):
     def __init__(self, name: str, look_every_s: float = LOOK_EVERY_S) -> None:
         super().__init__(name, look_every_s)
         self._told = -1
-        self._places: dict[K, tuple[H, int]] = {}
-        """The hearer of each part of the log, and the last row that it was told."""
+        self._places: dict[K, tuple[H, int, bool]] = {}
+        """The hearer of each part of the log, the last row that it was told, and whether all of old was told."""
 
     @abstractmethod
     def _last_id(self) -> int:
@@ -50,28 +50,34 @@ class LogFollower(Poller, Generic[K, H]):
         wanted = self._last_id()
         return self._waited(lambda: self._told >= wanted, timeout_s)
 
-    def look(self) -> None:
-        """Tells what was written since the last time; see Poller."""
-        last, before = self._last_id(), self._told
+    def look(self) -> bool:
+        """Tells a page of what was written since the last time to each; see Follower."""
+        last, more = self._last_id(), False
         for key, hearer in self._hearers():
-            known, place = self._places.get(key, (None, 0))
+            known, place, live = self._places.get(key, (None, 0, False))
             if known is not hearer:
-                self._read(key, hearer, 0, last, live=False)
-            elif last > before:
-                self._read(key, hearer, place, last, live=True)
-        if not self._stopping.is_set():
-            self._told = last
-
-    def _read(self, key: K, hearer: H, place: int, last: int, *, live: bool) -> None:
-        while not self._stopping.is_set():
-            rows = self._rows(key, place)
-            for row in rows:
-                place = row.id
-                # Noted before: a row that cannot be told is passed over at the next look.
-                self._places[key] = hearer, place
-                self._tell(key, hearer, row, live=live)
-            if len(rows) < AT_ONCE:
-                # Nothing up to here is of this part: it need not be looked through again.
-                self._places[key] = hearer, max(place, last)
-                return
+                more |= self._read(key, hearer, 0, last, live=False)
+            elif not live or last > self._told:
+                more |= self._read(key, hearer, place, last, live=live)
+        if more:
             self._stopping.wait(_PAUSE_S)
+        else:
+            self._told = last
+        return more
+
+    def read(self) -> None:
+        """Tells all that was written until now. Blocks: for who has no thread for it."""
+        while self.look():
+            pass
+
+    def _read(self, key: K, hearer: H, place: int, last: int, *, live: bool) -> bool:
+        rows = self._rows(key, place)
+        for row in rows:
+            place = row.id
+            # Noted before: a row that cannot be told is passed over at the next look.
+            self._places[key] = hearer, place, live
+            self._tell(key, hearer, row, live=live)
+        more = len(rows) == AT_ONCE
+        # Where it ends, nothing up to `last` is of this part: it need not be looked through again.
+        self._places[key] = hearer, place if more else max(place, last), live or not more
+        return more

@@ -13,10 +13,10 @@ from typing import Any
 import structlog
 
 from learning.guarantee.follower import AT_ONCE, LogFollower
-from learning.poller import LOOK_EVERY_S
 from router.plan import Action
 from router.proving.gate import OF_REFERENCE, Gate, Opening
 from router.proving.regions import Compared
+from store.changes import LOOK_EVERY_S
 from store.decisions.choices import Choices
 from store.decisions.outcomes import Outcomes
 from store.records import OutcomeRecord

@@ -39,7 +39,7 @@ class TaskReader:
         """In their order; None if the log takes longer to read than `wait_s` seconds: it is being read, ask again."""
         takeovers = [self._takeovers.of(task) for task in tasks]
         try:
-            self._thread.submit(self._follower.look).result(wait_s)
+            self._thread.submit(self._follower.read).result(wait_s)
         except TimeoutError:
             return None
         return [TaskStanding(each.standing, each.drifting, each.budget_share) for each in takeovers]

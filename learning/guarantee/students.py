@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 import structlog
 
 from learning.guarantee.follower import AT_ONCE, LogFollower
-from learning.poller import LOOK_EVERY_S
 from router.guarantee.evidence import Turned
 from router.tasks.takeover import Takeover, Takeovers
 from router.tasks.task import Task
+from store.changes import LOOK_EVERY_S
 from store.records import TaskAnswer
 from store.tasks.answers import TaskAnswers
 

@@ -46,7 +46,7 @@ class ProofReader:
     def scopes(self) -> list[ScopeSummary]:
         """Every scope with outcomes, of each model those with the latest first."""
         with self._lock:
-            self._follower.look()
+            self._follower.read()
             return [summary for model in self._gates for summary in self._of(model)]
 
     def _of(self, model: str) -> list[ScopeSummary]:

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
-from learning.poller import LOOK_EVERY_S, Poller
+from store.changes import LOOK_EVERY_S, Follower
 from store.learned.artifacts import Artifacts
 from store.records import ArtifactRecord
 
@@ -29,10 +29,10 @@ Slot = tuple[str, str]
 """A tenant, and what of it: a served model, or one of its tasks."""
 
 
-class VersionFollower(Poller, Generic[T]):
+class VersionFollower(Follower, Generic[T]):
     """Holds the published versions of those slots open that somebody asked for, the latest used of them.
 
-    Polls on its own thread between `start` and `stop`, and owns everything it opened.
+    Owns everything it opened, until `stop`.
     """
 
     def __init__(
@@ -74,15 +74,16 @@ class VersionFollower(Poller, Generic[T]):
 
         return self._waited(there, timeout_s)
 
-    def stop(self) -> None:
-        """Ends the thread and closes what was opened."""
-        super().stop()
+    def stop(self, timeout_s: float | None = None) -> bool:
+        """Looks no more, and closes what was opened."""
+        ended = super().stop(timeout_s)
         self._closing += [(0.0, thing) for thing in self._opened.values()]
         self._opened.clear()
         self._close(after_s=0.0)
+        return ended
 
     def look(self) -> None:
-        """See Poller."""
+        """See Follower."""
         generation = self._artifacts.generation()
         with self._lock:
             wanted, self._wanted = self._wanted, set()
@@ -108,7 +109,7 @@ class VersionFollower(Poller, Generic[T]):
             else:
                 self._slots.move_to_end(slot)
         if held is None:
-            self._woken.set()
+            self.notify()
         return held
 
     def _first(

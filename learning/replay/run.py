@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 LEASE = "replay"
 """The lease of the process that carries out a job."""
-_HEARTBEAT_S = 5.0
+_PROGRESS_S = 5.0
 _PAUSED_AFTER_S = 0.25
 _GIVE_UP_AFTER = 8
 """Steps without an answer in a row: the engine is down, and the rest of the plan would fare no better."""
@@ -76,7 +76,7 @@ class ReplayRunner:
         order: Callable[[Sequence[ReplayStep]], Order] = Order,
         in_flight: int = 4,
         pause_above: float = 0.8,
-        heartbeat_s: float = _HEARTBEAT_S,
+        progress_s: float = _PROGRESS_S,
     ) -> None:
         """`order`: from all steps of a run to their order. `in_flight`: steps at once. `pause_above`: utilisation above
         which an engine is not asked."""
@@ -86,7 +86,7 @@ class ReplayRunner:
         self._order = order
         self._in_flight = in_flight
         self._pause_above = pause_above
-        self._heartbeat_s = heartbeat_s
+        self._progress_s = progress_s
 
     async def run(
         self,
@@ -189,12 +189,12 @@ class ReplayRunner:
             now_state: RunState = "paused" if waiting and now - paused_since >= _PAUSED_AFTER_S else "running"
             self._metrics.running.set(0.5 if now_state == "paused" else 1)
             self._metrics.left.set(len(state.left))
-            if told != (now_state, state.done) or now - said >= self._heartbeat_s:
-                if told is None or told[0] != now_state:
-                    log.info("replay_state", run=state.run.id, state=now_state, done=state.done)
-                told, said = (now_state, state.done), now
+            if told is None or told[0] != now_state:
+                log.info("replay_state", run=state.run.id, state=now_state, done=state.done)
                 note = "waits for low traffic" if now_state == "paused" else ""
-                await asyncio.wrap_future(self._jobs.alive(state.run.id, now_state, note))
+                await asyncio.wrap_future(self._jobs.goes_on(state.run.id, now_state, note))
+            if told != (now_state, state.done) or now - said >= self._progress_s:
+                told, said = (now_state, state.done), now
                 if progress is not None:
                     await progress(await self._progress(state, now_state))
             await asyncio.sleep(_PAUSED_AFTER_S)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from learning.learned.follower import Slot, VersionFollower, say_in_use
-from learning.poller import LOOK_EVERY_S
 from learning.tasks.trainer import KIND
 from router.tasks.student import Student
 from router.tasks.task import Task
+from store.changes import LOOK_EVERY_S
 from store.learned.artifacts import Artifacts
 from store.records import ArtifactRecord
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from learning.poller import LOOK_EVERY_S, Poller
 from router.tasks.matching import Tasks
+from store.changes import LOOK_EVERY_S, Follower
 from store.tasks.tasks import KnownTasks
 
 
-class TaskFollower(Poller):
-    """Polls the list on its own thread, between `start` and `stop`."""
+class TaskFollower(Follower):
+    """Follows the list."""
 
     def __init__(
         self, known: KnownTasks, tasks: Sequence[Tasks], *, look_every_s: float = LOOK_EVERY_S
@@ -24,7 +24,7 @@ class TaskFollower(Poller):
         self.look()
 
     def look(self) -> None:
-        """See Poller."""
+        """See Follower."""
         generation = self._known.generation()
         if generation == self._seen:
             return

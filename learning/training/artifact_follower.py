@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from learning.learned.follower import Slot, VersionFollower, say_in_use
-from learning.poller import LOOK_EVERY_S
 from learning.training.artifact_openers import ArtifactOpeners
 from router.examples.scorer import Scorer
 from router.policies.in_context import LearnedModels
+from store.changes import LOOK_EVERY_S
 from store.learned.artifacts import Artifacts
 from store.records import ArtifactRecord
 
@@ -67,11 +67,12 @@ class ArtifactFollower(VersionFollower[_Held]):
             version="prior" if prior else "none",
         )
 
-    def stop(self) -> None:
-        """Ends the thread and closes every scorer. Later requests are decided without scores."""
-        super().stop()
+    def stop(self, timeout_s: float | None = None) -> bool:
+        """Looks no more, and closes every scorer. Later requests are decided without scores."""
+        ended = super().stop(timeout_s)
         if self._prior is not None:
             self._prior.close()
+        return ended
 
     def of(self, tenant: str, model: str) -> LearnedModels:
         """The models to decide this tenant's requests for a served model with. Never waits: see the module."""
@@ -79,7 +80,7 @@ class ArtifactFollower(VersionFollower[_Held]):
         return held.learned if held is not None else self._default
 
     def look(self) -> None:
-        """See Poller."""
+        """See Follower."""
         super().look()
         if self._floors is None:
             return

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from learning.poller import LOOK_EVERY_S, Poller
 from router.dials import Dials
+from store.changes import LOOK_EVERY_S, Follower
 from store.learned.dials import TurnedDials, TurnedDialsLog
 
 log = structlog.get_logger(__name__)
@@ -17,8 +17,8 @@ Apply = Callable[[Dials, Mapping[str, Dials]], None]
 """Called with the settings of a served model, and with those of tenants that differ, by tenant."""
 
 
-class DialFollower(Poller):
-    """Polls the log of changed dials on its own thread, between `start` and `stop`."""
+class DialFollower(Follower):
+    """Follows the log of changed dials."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class DialFollower(Poller):
         self.look()
 
     def look(self) -> None:
-        """See Poller. The applied dials stay in force in this process after the last one."""
+        """See Follower. The applied dials stay in force in this process after the last one."""
         generation = self._dials.generation()
         if generation == self._seen:
             return

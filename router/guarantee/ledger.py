@@ -61,8 +61,7 @@ class _Tier:
     def lost(self) -> float:
         """What its answers have lost at most: more if fewer checks came back than chance explains, as for want of money."""
         fewer = max(
-            (self._due - math.sqrt(self._due)) / max(1.0, self._checks),
-            (self._lately_due - 2.0 * math.sqrt(self._lately_due)) / max(1.0, self._lately),
+            _surely(self._due) / max(1.0, self._checks), _surely(self._lately_due) / max(1.0, self._lately)
         )
         return self._most * max(1.0, fewer)
 
@@ -81,7 +80,9 @@ class Ledger:
         self.asked = 0
         """Requests that this worker decided."""
         self._elsewhere: dict[int, tuple[int, int]] = {}
-        """Of other workers, and of those before a restart: the least and the largest such number that they noted."""
+        """By other worker, also of those before a restart: the least and the largest such number that it noted."""
+        self._heard_elsewhere: dict[int, int] = {}
+        """By other worker, the number of the latest answer of which a check came back."""
         self.served = 0
         """Answers of this worker's that are to be checked; the number of the latest."""
         self._heard = 0
@@ -93,7 +94,7 @@ class Ledger:
 
     def serve(self, excused: float = 0.0) -> int:
         """Count an answer that is given out and checked with a probability of `share()`. `excused`: what checks find lost on
-        average although nothing is, since judges err and equal answers can be said differently. Returns its number."""
+        average although nothing is. Returns its number."""
         self.served += 1
         self._excused += excused
         self._tiers[self._stage].serve()
@@ -106,7 +107,7 @@ class Ledger:
         self._tier(share).take_back()
 
     def assume(self, loss: float) -> None:
-        """Count an answer that is given out unchecked, since there is too much to do: it is taken to lose `loss`."""
+        """Count an answer whose loss no check tells: it is taken to lose `loss`."""
         self._assumed += loss
 
     def note(self, by: int, asked: int) -> None:
@@ -122,6 +123,8 @@ class Ledger:
         if own:
             self._heard = max(self._heard, number)
             self._back = {each for each in self._back if each > self._heard}
+        else:
+            self._heard_elsewhere[by] = max(self._heard_elsewhere.get(by, 0), number)
 
     def _tier(self, share: float) -> _Tier:
         place = next((place for place, each in enumerate(SHARES) if share >= each), len(SHARES) - 1)
@@ -146,7 +149,11 @@ class Ledger:
 
     def lost(self) -> float:
         """What the answers whose checks are back have lost at most, in answers."""
-        most = sum(tier.lost() for tier in self._tiers)
-        if not self._elsewhere:
-            most = min(most, float(self._heard))
+        heard = self._heard + sum(self._heard_elsewhere.values())
+        most = min(float(heard), sum(tier.lost() for tier in self._tiers))
         return max(0.0, most - self._excused) + self._assumed
+
+
+def _surely(due: float) -> float:
+    """Checks that come back with near certainty, of so many that are expected."""
+    return due - 2.0 * math.sqrt(due) - 2.0

@@ -90,10 +90,10 @@ class _Scope:
         regions = (region for action in self.actions.values() for region in action)
         return not any(region.open or region.may_try for region in regions)
 
-    def excused(self, region: Region) -> float:
-        """What a check finds lost on average, at least, although nothing is: as much as of the reference's second
-        answers, or of answers that people find as good."""
-        return max(1.0 - self.again.bounds()[1], region.excused)
+    @property
+    def excused(self) -> float:
+        """Return what a check finds lost on average, at least, although nothing is: as of the reference's second answers."""
+        return 1.0 - self.again.bounds()[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,13 +206,18 @@ class Gate:
             )
             noted = {key(action): rank for action, rank in predicted.items()}
             noted |= {_BY: ledger.by, _ASKED: ledger.asked}
-            if decides is not None and self.load.holds("checks"):
+            if decides is not None and (self.load.holds("checks") or not decides.region.agreed):
+                # Too much to do for checks, or people's word opened it, of whom nobody knows whom they are asked of: what is
+                # proven is believed.
                 ledger.assume(decides.region.most_lost)
+                strike = partial(ledger.assume, -decides.region.most_lost)
+                more["take_back"] = partial(self._take_back, strike, decides.region, share)
             elif decides is not None:
-                excused = state.excused(decides.region)
+                excused = state.excused
                 number = ledger.serve(excused)
                 noted |= {_NUMBER: number, _CHECKED: share}
-                more["take_back"] = partial(self._take_back, ledger, decides.region, number, share, excused)
+                strike = partial(ledger.take_back, number, share, excused)
+                more["take_back"] = partial(self._take_back, strike, decides.region, share)
         if examples:
             noted |= {_SIMILARITY: shown.similarity, _AGREEMENT: shown.agreement, _BANK: float(bank)}
         if self.version is not None:
@@ -231,9 +236,9 @@ class Gate:
             **more,
         )
 
-    def _take_back(self, ledger: Ledger, region: Region, number: int, share: float, excused: float) -> None:
+    def _take_back(self, strike: Callable[[], None], region: Region, share: float) -> None:
         with self._lock:
-            ledger.take_back(number, share, excused)
+            strike()
             region.awaited.unwish(share)
 
     def _in_order(self, scope: str, actions: dict[Action, Regions]) -> dict[Action, Regions]:

@@ -119,9 +119,10 @@ class Region:
         return max(0.0, 1.0 - self.evidence.bounds()[0])
 
     @cached_property
-    def excused(self) -> float:
-        """By how much more answers differ from the reference's than they can be worse, at least, by what people say."""
-        return max(0.0, 1.0 - self.agreement.bounds()[1] - self.most_lost)
+    def agreed(self) -> bool:
+        """Tell whether agreement with the reference proves it, or will before anything else does."""
+        others = [each for kind, each in self.kinds.items() if kind != AGREEMENT]
+        return self.agreement.proven or not any(each.proven for each in others)
 
     @cached_property
     def open(self) -> bool:

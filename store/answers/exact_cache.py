@@ -17,6 +17,7 @@ from store.answers.wrong_answers import EXACT_GENERATION
 from store.database import Connection, Database
 from store.errors import StoreBusy, StoreClosed
 from store.generation import Generation
+from store.inserting import replacing
 from store.records import HELD_BACK_S, ExactAnswer, Example
 from store.written_together import write_each
 
@@ -408,13 +409,13 @@ _STANDING = (
     " WHERE e.id IN (SELECT CAST(value AS INTEGER) FROM json_each(?)) AND a.served_from_s < ?"
 )
 _DELETE_EXPIRED = "DELETE FROM exact_answers WHERE stored_at_s <= ? OR stored_at_s > ?"
-_UPSERT = (
-    "INSERT INTO exact_answers (key, tenant, stored_at_s, last_used_at_s, size_bytes, engine, content_type,"
-    " usage_estimated, body, request_id, contributor, corrected) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-    " ON CONFLICT (key) DO UPDATE SET stored_at_s = excluded.stored_at_s, last_used_at_s = excluded.last_used_at_s,"
-    " size_bytes = excluded.size_bytes, engine = excluded.engine, content_type = excluded.content_type,"
-    " usage_estimated = excluded.usage_estimated, body = excluded.body, request_id = excluded.request_id,"
-    " contributor = excluded.contributor, corrected = excluded.corrected, hits = 0"
+_UPSERT = replacing(
+    "exact_answers",
+    "key, tenant, stored_at_s, last_used_at_s, size_bytes, engine, content_type, usage_estimated, body, request_id,"
+    " contributor, corrected",
+    key="key",
+    kept="tenant",
+    also="hits = 0",
 )
 
 
@@ -429,7 +430,7 @@ def _upsert(
     corrected: bool = False,
 ) -> None:
     row = _upserted(key, tenant, answer, request_id, contributor, corrected=corrected)
-    connection.execute(_UPSERT, row)
+    connection.execute(_UPSERT.sql, row)
 
 
 def _upserted(

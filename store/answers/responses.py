@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from store.inserting import replacing
 from store.people.secret import derive
 from store.tenant_scope import ALL, TenantScope
 
@@ -56,7 +57,7 @@ class KeptResponses:
         row = (self._digest(id), tenant, contributor, at_s, size_bytes, kept.response, kept.input)
 
         def insert(connection: Connection) -> None:
-            connection.execute(_PUT, row)
+            connection.execute(_PUT.sql, row)
             self._puts += 1
             if self._puts % _ROOM_EVERY == 1:
                 self._make_room(connection, at_s)
@@ -106,12 +107,10 @@ class KeptResponses:
         return derive(self._secret, "id of a kept response", id)[:40]
 
 
-_PUT = (
-    "INSERT INTO kept_responses (id_digest, tenant, contributor, kept_at_s, size_bytes, response, input)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?)"
-    " ON CONFLICT (id_digest, tenant) DO UPDATE SET contributor = excluded.contributor,"
-    " kept_at_s = excluded.kept_at_s, size_bytes = excluded.size_bytes, response = excluded.response,"
-    " input = excluded.input"
+_PUT = replacing(
+    "kept_responses",
+    "id_digest, tenant, contributor, kept_at_s, size_bytes, response, input",
+    key="id_digest, tenant",
 )
 _GET = (
     "SELECT response, input FROM kept_responses WHERE id_digest = ? AND tenant = ? AND kept_at_s >= ? LIMIT 1"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from store.answers.exact_cache import CLOCKS_APART_S
 from store.database import Connection, Database
+from store.inserting import replacing
 from store.records import ExactAnswer
 
 _TRIMMED_AT_ONCE = 64
@@ -61,7 +62,7 @@ class SemanticEntries:
             if row is None:
                 return False
             connection.execute(
-                _UPSERT,
+                _UPSERT.sql,
                 (
                     tenant,
                     row[0],
@@ -112,12 +113,11 @@ _TRIM = (
     "DELETE FROM semantic_entries WHERE id IN"
     " (SELECT id FROM semantic_entries WHERE tenant = ? AND stored_at_s <= ? LIMIT ?)"
 )
-_UPSERT = (
-    "INSERT INTO semantic_entries (tenant, example_id, same_otherwise, stored_at_s, engine, content_type,"
-    " usage_estimated, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-    " ON CONFLICT (example_id, same_otherwise) DO UPDATE SET stored_at_s = excluded.stored_at_s,"
-    " engine = excluded.engine, content_type = excluded.content_type, usage_estimated = excluded.usage_estimated,"
-    " body = excluded.body"
+_UPSERT = replacing(
+    "semantic_entries",
+    "tenant, example_id, same_otherwise, stored_at_s, engine, content_type, usage_estimated, body",
+    key="example_id, same_otherwise",
+    kept="tenant",
 )
 _SELECT = (
     "SELECT s.id, e.question, e.answer, s.body, s.content_type, s.engine, s.stored_at_s, s.usage_estimated"

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from store.database import Connection, Database
+from store.inserting import adding
 
 Counts = Mapping[tuple[str, int], int]
 """(kind, slot) to how many."""
@@ -127,12 +128,12 @@ class SemanticObservations:
         return self._db.write(delete)
 
 
+_COUNTED = adding("semantic_counts", "tenant, embedding_version, policy, phase, kind, slot", "total")
+
+
 def _add_counts(connection: Connection, scope: SemanticScope, phase: int, counts: Counts) -> None:
     connection.executemany(
-        "INSERT INTO semantic_counts (tenant, embedding_version, policy, phase, kind, slot, total)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (tenant, embedding_version, policy, phase, kind, slot) DO UPDATE"
-        " SET total = semantic_counts.total + excluded.total",
+        _COUNTED.sql,
         [
             (scope.tenant, scope.embedding_version, scope.policy, phase, kind, slot, count)
             for (kind, slot), count in counts.items()

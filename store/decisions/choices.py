@@ -17,6 +17,7 @@ import orjson
 
 from store.database import Connection, Database
 from store.examples.vectors import from_blob, to_blob
+from store.inserting import Insert
 from store.records import ChoiceRecord
 from store.tenant_scope import ALL, TenantScope
 
@@ -148,10 +149,7 @@ def rows_where(db: Database, condition: str, values: Sequence[object]) -> list[t
 
 
 _SELECTED = "row_id, " + ", ".join(_COLUMNS) + ", vector, candidate_features, features_per_candidate, record"
-_INSERT = (
-    f"INSERT INTO choices ({_SELECTED.removeprefix('row_id, ')})"  # noqa: S608 - a constant
-    f" VALUES ({', '.join('?' * (len(_COLUMNS) + 4))}) ON CONFLICT (tenant, request_id) DO NOTHING"
-)
+_INSERT = Insert("choices", _SELECTED.removeprefix("row_id, "), key="tenant, request_id")
 
 
 def _as_row(record: ChoiceRecord) -> tuple[object, ...]:

@@ -52,11 +52,11 @@ def keep_costs(connection: Connection, costs: CostsOf, where: str, values: Seque
     """Keep the costs of the rows that `where` names, which the same job deletes afterwards."""
     # All of our own constants; `where` is a caller's.
     connection.execute(
-        f"INSERT INTO cost_sums ({COSTS.columns}) SELECT {MINUTE_S},"  # noqa: S608
+        f"{COSTS.insert.into} SELECT {MINUTE_S},"  # noqa: S608
         f" CAST({costs.at_s} AS INTEGER) / {MINUTE_S} * {MINUTE_S}, '{costs.line}', tenant, {costs.engine},"
         f" {costs.purpose}, count(*), coalesce(sum({costs.prompt_tokens}), 0),"
         f" coalesce(sum({costs.completion_tokens}), 0), coalesce(sum({costs.cost_usd}), 0.0)"
-        f" FROM {costs.table} WHERE {where} AND {costs.cost_usd} > 0 GROUP BY 2, 4, 5, 6{COSTS.on_conflict}",
+        f" FROM {costs.table} WHERE {where} AND {costs.cost_usd} > 0 GROUP BY 2, 4, 5, 6{COSTS.insert.on_conflict}",
         tuple(values),
     )
 

@@ -12,6 +12,7 @@ from store.database import Connection, Database
 from store.decisions.all_sums import sums_of_tenant_forgotten, take_off_sums
 from store.decisions.rollups import add_uncounted, requests_deleted
 from store.decisions.usage import Bounds, Used, add_usage, usage_of
+from store.inserting import Insert
 from store.plain import plain
 from store.records import TEXT_OF_KEY, RequestRecord
 from store.tenant_scope import ALL, TenantScope
@@ -250,10 +251,7 @@ _ALSO_BLANKED = (
     f", no_text = CASE WHEN no_text = '{TEXT_OF_KEY}' THEN 'forgotten' ELSE no_text END"
 )
 _SELECT = f"SELECT {COLUMNS} FROM requests"  # noqa: S608 - a constant
-_INSERT = (
-    f"INSERT INTO requests ({COLUMNS}) VALUES ({', '.join('?' * 44)})"  # noqa: S608 - constants
-    " ON CONFLICT (id) DO NOTHING"
-)
+_INSERT = Insert("requests", COLUMNS, key="id")
 
 
 def _row(record: RequestRecord) -> tuple[object, ...]:

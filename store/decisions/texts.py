@@ -17,6 +17,7 @@ import orjson
 
 from store.database import Connection, Database
 from store.decisions.kept_details import NOTHING, KeptDetails
+from store.inserting import Insert
 from store.plain import plain
 from store.records import TEXT_OF_KEY
 from store.tenant_scope import ALL, TenantScope
@@ -205,10 +206,7 @@ _LATEST = (
     " FROM (SELECT * FROM request_texts WHERE conversation IS NOT NULL ORDER BY row_id DESC LIMIT ?) r"
     " JOIN requests q ON q.id = r.request_id AND q.tenant = r.tenant ORDER BY r.row_id DESC"
 )
-_INSERT = (
-    f"INSERT INTO request_texts ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - a constant
-    " ON CONFLICT (tenant, request_id) DO NOTHING"
-)
+_INSERT = Insert("request_texts", _COLUMNS, key="tenant, request_id")
 
 
 _PLACE_OF_KEY = (

@@ -1,4 +1,4 @@
-"""The thread that applies the log of examples, whoever wrote it, to one process's indexes. Knows no vector."""
+"""Applies the log of examples, whoever wrote it, to one process's indexes. Knows no vector."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from store.changes import Follower
 from store.errors import StoreClosed
 
 if TYPE_CHECKING:
@@ -17,11 +18,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _PAGE = 1000
-_AFTER_ERROR_S = 1.0
 
 
-class IndexFollower:
-    """Owns its thread between `start` and `stop`.
+class IndexFollower(Follower):
+    """Keeps the indexes up with the log.
 
     It brings the tenants into memory, the largest first, then folds what is new: at once when notified of a commit in
     this process, within `poll_s` seconds for other processes. Snapshots are written every `save_every_s` seconds if
@@ -36,19 +36,20 @@ class IndexFollower:
         poll_s: float = 0.5,
         save_every_s: float = 300.0,
     ) -> None:
+        super().__init__("index", poll_s)
         self._bank = bank
         self._indexes = indexes
-        self._poll_s = poll_s
         self._save_every_s = save_every_s
-        self._news = threading.Event()
+        self._save_at_s = time.monotonic() + save_every_s
         self._anew = threading.Event()
         self._progress = threading.Condition()
         self._folded_seq = -1
         self._reloaded: dict[str, int] = {}
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
-        self.last_error: Exception | None = None
-        """Why the latest round failed; None once a round has succeeded again."""
+        self._to_bring_in: list[tuple[str, int]] | None = None
+        """Tenants, with their number of examples, that were there at the start: the largest last. None: not known yet."""
+        self._brought_from = 0
+        self._to_save: list[str] = []
+        indexes.attach(bank, self.notify)
 
     @property
     def folded_seq(self) -> int:
@@ -60,17 +61,9 @@ class IndexFollower:
         """Whether the tenants that were there at the start are in memory."""
         return self._folded_seq >= 0
 
-    def start(self) -> None:
-        """Start the thread."""
-        if self._thread is not None:
-            raise RuntimeError("this follower has been started already")
-        self._indexes.attach(self._bank, self.notify)
-        self._thread = threading.Thread(target=self._run, name="index-follower", daemon=True)
-        self._thread.start()
-
     def notify(self) -> None:
-        """Say that there is news. Costs nothing; may be called from any thread."""
-        self._news.set()
+        """Say that there is news. Costs next to nothing; may be called from any thread."""
+        super().notify()
         if self._indexes.far is not None:
             self._indexes.far.notify()
 
@@ -87,47 +80,26 @@ class IndexFollower:
     def read_anew(self) -> None:
         """Say that changes which were seen are gone: everything in memory is read again. May be called from any thread."""
         self._anew.set()
-        self._news.set()
+        self.notify()
 
-    def stop(self, timeout_s: float = 30.0) -> bool:
-        """Write the snapshots and end the thread. False if that took longer than `timeout_s` seconds."""
-        thread = self._thread
-        if thread is None:
+    def stop(self, timeout_s: float | None = 30.0) -> bool:
+        """Follow no more, and write the snapshots. False if a look took longer than `timeout_s` seconds."""
+        if self._stopping.is_set():
             return True
-        self._stopping.set()
-        self._news.set()
-        rebuilt = self._indexes.close(timeout_s)
-        thread.join(timeout_s)
-        return rebuilt and not thread.is_alive()
-
-    def _run(self) -> None:
-        save_at_s = time.monotonic() + self._save_every_s
-        while not self._stopping.is_set():
+        ended = super().stop(timeout_s)
+        rebuilt = self._indexes.close(timeout_s or 0.0)
+        if ended and self.ready:
             try:
-                self._round()
-                if time.monotonic() >= save_at_s:
-                    self._indexes.measure()
-                    self._save()
-                    save_at_s = time.monotonic() + self._save_every_s
+                self._indexes.save(self._bank.database_id(), self._folded_seq)
             except StoreClosed:
-                return
-            except Exception as error:
-                if self.last_error is None:
-                    log.error("index_follower_failed", error=error)
-                self.last_error = error
-                self._stopping.wait(_AFTER_ERROR_S)
-            else:
-                self.last_error = None
-            self._news.wait(self._poll_s)
-        if self.ready:
-            try:
-                self._save()
+                pass
             except Exception as error:
                 # The next start rebuilds from the database.
                 log.error("index_snapshots_not_written", error=error)
+        return rebuilt and ended
 
-    def _round(self) -> None:
-        self._news.clear()
+    def look(self) -> bool:
+        """Bring one tenant in, fold a page of the log, or save one tenant: see Follower."""
         if self._anew.is_set():
             self._anew.clear()
             try:
@@ -136,21 +108,21 @@ class IndexFollower:
                 self._anew.set()
                 raise
         if not self.ready:
-            self._bring_in_all()
-        while not self._stopping.is_set():
-            for tenant in self._indexes.wanted():
-                self._indexes.load(tenant)
-            changes = self._bank.tail(self._folded_seq, _PAGE)
-            self._reload_what_was_missed()
+            self._bring_one_in()
+            return True
+        wanted = self._indexes.wanted()
+        if wanted:
+            self._indexes.load(wanted[0])
+        changes = self._bank.tail(self._folded_seq, _PAGE)
+        self._reload_what_was_missed()
+        if changes:
+            self._bank.followed(changes[-1].seq)
+            self._indexes.fold(changes)
+        with self._progress:
             if changes:
-                self._bank.followed(changes[-1].seq)
-                self._indexes.fold(changes)
-            with self._progress:
-                if changes:
-                    self._folded_seq = changes[-1].seq
-                self._progress.notify_all()
-            if len(changes) < _PAGE:
-                return
+                self._folded_seq = changes[-1].seq
+            self._progress.notify_all()
+        return len(wanted) > 1 or len(changes) == _PAGE or self._saves_one()
 
     def _read_anew(self) -> None:
         seq = self._bank.last_seq()
@@ -170,17 +142,29 @@ class IndexFollower:
                 self._indexes.reload(tenant)
                 self._reloaded[tenant] = up_to_seq
 
-    def _bring_in_all(self) -> None:
-        seq = self._bank.last_seq()
-        tenants = self._bank.tenants()
-        self._indexes.keep_snapshots_of(tenants)
-        for tenant in sorted(tenants, key=lambda name: (-tenants[name], name)):
-            if self._stopping.is_set():
-                return
-            if self._indexes.has_room(tenants[tenant]):
+    def _bring_one_in(self) -> None:
+        if self._to_bring_in is None:
+            self._brought_from = self._bank.last_seq()
+            tenants = self._bank.tenants()
+            self._indexes.keep_snapshots_of(tenants)
+            self._to_bring_in = sorted(tenants.items(), key=lambda one: (-one[1], one[0]))[::-1]
+        if self._to_bring_in:
+            tenant, examples = self._to_bring_in[-1]
+            if self._indexes.has_room(examples):
                 self._indexes.load(tenant)
-        self._bank.followed(seq)
-        self._folded_seq = seq
+            self._to_bring_in.pop()
+            return
+        self._bank.followed(self._brought_from)
+        self._folded_seq = self._brought_from
 
-    def _save(self) -> None:
-        self._indexes.save(self._bank.database_id(), self._folded_seq)
+    def _saves_one(self) -> bool:
+        """Save a tenant where snapshots are due; whether there is another one to be saved."""
+        if time.monotonic() >= self._save_at_s:
+            self._indexes.measure()
+            self._to_save = self._indexes.resident()
+            self._save_at_s = time.monotonic() + self._save_every_s
+        if not self._to_save:
+            return False
+        tenant = self._to_save.pop()
+        self._indexes.save(self._bank.database_id(), self._folded_seq, tenants=[tenant])
+        return True

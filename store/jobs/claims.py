@@ -1,4 +1,8 @@
-"""Claims on texts that wait to be embedded: several processes take different ones, and none waits for another."""
+"""Claims on texts that wait to be embedded: several processes take different ones, and none waits for another.
+
+They are leases of store.jobs.leases without an epoch, a page of them taken in one statement: an embedding that is written
+twice is the same.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,9 @@ Kind = Literal["question", "answer"]
 _CLAIM_S = 60.0
 """Far longer than a page of texts takes; then another process may take what is left of it."""
 _WRITE_S = 30.0
+_HOLDER = "embedder"
+_LEFT_S = 3600.0
+"""So long after its end a claim goes that a dead process has left."""
 
 
 class EmbeddingClaims:
@@ -27,8 +34,8 @@ class EmbeddingClaims:
 
         def write(connection: Connection) -> set[int]:
             free = connection.execute(_FREE + self._db.locking("skip"), (json.dumps(list(ids)),)).fetchall()
-            found = (json.dumps([id for (id,) in free]), kind, for_s)
-            return {id for (id,) in connection.execute(_TAKE, found).fetchall()}
+            taken = connection.execute(_TAKE, (_names(kind, [id for (id,) in free]), for_s)).fetchall()
+            return {int(name.rpartition(" ")[2]) for (name,) in taken}
 
         return self._db.write(write).result(_WRITE_S)
 
@@ -36,16 +43,21 @@ class EmbeddingClaims:
         """Of what this process claimed: it is done, or left to others."""
 
         def write(connection: Connection) -> None:
-            connection.execute(_LET_GO, (kind, json.dumps(sorted(ids))))
+            connection.execute(_LET_GO, (_names(kind, sorted(ids)),))
+            connection.execute(_LEFT, (_HOLDER, _LEFT_S))
 
         self._db.write(write).result(_WRITE_S)
 
 
+def _names(kind: Kind, ids: Sequence[int]) -> str:
+    return json.dumps([f"{kind} {id}" for id in ids])
+
+
 _FREE = "SELECT id FROM examples WHERE id IN (SELECT CAST(value AS INTEGER) FROM json_each(?)) ORDER BY id"
 _TAKE = (
-    "INSERT INTO embedding_claims (example_id, kind, until_s)"
-    " SELECT CAST(value AS INTEGER), ?2, now_s() + ?3 FROM json_each(?1) WHERE TRUE"
-    " ON CONFLICT (example_id, kind) DO UPDATE SET until_s = excluded.until_s"
-    " WHERE embedding_claims.until_s <= now_s() RETURNING example_id"
+    f"INSERT INTO leases (name, holder, epoch, until_s) SELECT value, '{_HOLDER}', 1, now_s() + ?2"  # noqa: S608
+    " FROM json_each(?1) WHERE TRUE ON CONFLICT (name) DO UPDATE SET until_s = excluded.until_s"
+    " WHERE leases.until_s <= now_s() RETURNING name"
 )
-_LET_GO = "DELETE FROM embedding_claims WHERE kind = ? AND example_id IN (SELECT CAST(value AS INTEGER) FROM json_each(?))"
+_LET_GO = "DELETE FROM leases WHERE name IN (SELECT value FROM json_each(?))"
+_LEFT = "DELETE FROM leases WHERE holder = ? AND until_s < now_s() - ?"

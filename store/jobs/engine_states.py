@@ -9,6 +9,7 @@ from dataclasses import astuple, dataclass, fields
 
 from store.database import Connection, Database
 from store.generation import Generation
+from store.inserting import adding, replacing
 from store.sums import DAY_S
 
 _BELIEVED_S = 15.0
@@ -102,7 +103,7 @@ class EngineStates:
         old_s = time.time() - 60 * _BELIEVED_S
 
         def write(connection: Connection) -> None:
-            connection.executemany(_PUT, values)
+            connection.executemany(_PUT.sql, values)
             connection.execute("DELETE FROM engine_states WHERE at_s < ?", (old_s,))
 
         return self._db.write(write)
@@ -132,7 +133,7 @@ class EngineStates:
         values = [(engine, start_s, kind, errors[engine, kind]) for engine, kind in sorted(errors)]
 
         def write(connection: Connection) -> None:
-            connection.executemany(_ADD_ERRORS, values)
+            connection.executemany(_ADD_ERRORS.sql, values)
             connection.execute("DELETE FROM engine_errors WHERE start_s < ?", (start_s - _ERRORS_KEPT_S,))
 
         return self._db.write(write)
@@ -193,7 +194,7 @@ class EngineStates:
         values = [astuple(test) for test in tests]
 
         def write(connection: Connection) -> None:
-            connection.executemany(_PUT_TEST, values)
+            connection.executemany(_PUT_TEST.sql, values)
 
         return self._db.write(write)
 
@@ -211,18 +212,7 @@ class EngineStates:
 
 
 _COLUMNS = tuple(field.name for field in fields(EngineStateRow))
-_PUT = (
-    f"INSERT INTO engine_states ({', '.join(_COLUMNS)})"  # noqa: S608 - constants
-    f" VALUES ({', '.join('?' * len(_COLUMNS))}) ON CONFLICT (worker, engine, replica) DO UPDATE SET "
-    + ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS)
-)
-_ADD_ERRORS = (
-    "INSERT INTO engine_errors VALUES (?, ?, ?, ?) ON CONFLICT (engine, start_s, kind)"
-    " DO UPDATE SET errors = engine_errors.errors + excluded.errors"
-)
+_PUT = replacing("engine_states", ", ".join(_COLUMNS), key="worker, engine, replica")
+_ADD_ERRORS = adding("engine_errors", "engine, start_s, kind", "errors")
 _OF_TEST = tuple(field.name for field in fields(EngineTest))
-_PUT_TEST = (
-    f"INSERT INTO engine_tests ({', '.join(_OF_TEST)})"  # noqa: S608 - constants
-    f" VALUES ({', '.join('?' * len(_OF_TEST))}) ON CONFLICT (engine, replica) DO UPDATE SET "
-    + ", ".join(f"{name} = excluded.{name}" for name in _OF_TEST)
-)
+_PUT_TEST = replacing("engine_tests", ", ".join(_OF_TEST), key="engine, replica")

@@ -108,8 +108,8 @@ class ReplayJobs:
                 raise AnotherReplayRuns("another run goes on; two never do at once")
             connection.execute(
                 "UPDATE replay_runs SET state = 'running', started_at_s = coalesce(started_at_s, ?),"
-                " ended_at_s = NULL, heartbeat_at_s = ?, stop_asked = 0, note = '' WHERE id = ?",
-                (now_s, now_s, run_id),
+                " ended_at_s = NULL, stop_asked = 0, note = '' WHERE id = ?",
+                (now_s, run_id),
             )
             begun = _run(connection, run_id)
             assert begun is not None
@@ -127,14 +127,13 @@ class ReplayJobs:
             )
         )
 
-    def alive(self, run_id: int, state: RunState = "running", note: str = "") -> Future[None]:
-        """Say that a run goes on: running, or paused and why."""
+    def goes_on(self, run_id: int, state: RunState, note: str = "") -> Future[None]:
+        """Say how a run goes on: running, or paused and why."""
         return self._db.write(
             lambda connection: _execute(
                 connection,
-                "UPDATE replay_runs SET heartbeat_at_s = ?, state = ?, note = ?"
-                " WHERE id = ? AND state IN ('running', 'paused')",
-                (time.time(), state, note, run_id),
+                "UPDATE replay_runs SET state = ?, note = ? WHERE id = ? AND state IN ('running', 'paused')",
+                (state, note, run_id),
             )
         )
 
@@ -342,7 +341,7 @@ def _run(connection: Connection, run_id: int) -> ReplayRun | None:
 
 
 def _as_run(row: Sequence[Any]) -> ReplayRun:
-    return ReplayRun(*(*row[:8], ReplayBudget(*row[8:11]), bool(row[11]), *row[12:]))
+    return ReplayRun(*(*row[:7], ReplayBudget(*row[7:10]), bool(row[10]), *row[11:]))
 
 
 def _as_step(row: Sequence[Any]) -> ReplayStep:
@@ -350,7 +349,7 @@ def _as_step(row: Sequence[Any]) -> ReplayStep:
 
 
 _RUN = (
-    "SELECT id, tenant, asked_by, state, created_at_s, started_at_s, ended_at_s, heartbeat_at_s, budget_usd,"
+    "SELECT id, tenant, asked_by, state, created_at_s, started_at_s, ended_at_s, budget_usd,"
     " budget_tokens, budget_s, stop_asked, note, by_user FROM replay_runs"
 )
 _STEP = (

@@ -54,8 +54,6 @@ class ReplayRun:
     created_at_s: float
     started_at_s: float | None
     ended_at_s: float | None
-    heartbeat_at_s: float | None
-    """When its process last said that it lives."""
     budget: ReplayBudget
     stop_asked: bool
     note: str

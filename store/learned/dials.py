@@ -61,7 +61,7 @@ class TurnedDialsLog:
         """
         row = (
             *(turned.model, turned.at_s, turned.user),
-            *(turned.preference, turned.theta, turned.m, turned.max_examples),
+            *(turned.preference, turned.theta, turned.m, turned.max_examples, turned.tenant),
         )
 
         def insert(connection: Connection) -> TurnedDials:
@@ -70,13 +70,9 @@ class TurnedDialsLog:
                 now = _in_force(connection, turned.model, turned.tenant)
                 if instead_of != (now.id if now is not None else 0):
                     raise ChangedMeanwhile(now)
-            if turned.tenant:
-                made = connection.execute(_INSERT_OF_TENANT, (*row, turned.tenant))
-            else:
-                made = connection.execute(_INSERT, row)
-            id = made.fetchone()[0]
+            id = connection.execute(_INSERT, row).fetchone()[0]
             self._generation.bump(connection)
-            return replace(turned, id=id or 0)
+            return replace(turned, id=id)
 
         return self._db.write(insert)
 
@@ -95,11 +91,7 @@ class TurnedDialsLog:
                 now = _in_force(connection, model, tenant)
                 if instead_of != (now.id if now is not None else 0):
                     raise ChangedMeanwhile(now)
-            if tenant:
-                done = connection.execute(_TAKE_BACK_OF_TENANT, (now_s, user, model, tenant))
-            else:
-                done = connection.execute(_TAKE_BACK, (now_s, user, model))
-            changed = done.rowcount
+            changed = connection.execute(_TAKE_BACK, (now_s, user, model, tenant)).rowcount
             if changed:
                 self._generation.bump(connection)
             return changed > 0
@@ -113,26 +105,24 @@ class TurnedDialsLog:
     def of_tenants(self, model: str) -> dict[str, TurnedDials]:
         """What is in force for single tenants, by tenant."""
         rows = self._db.read().execute(
-            _SELECT_OF_TENANTS + " WHERE model = ? AND taken_back_at_s IS NULL ORDER BY tenant, id", (model,)
+            _SELECT + " WHERE model = ? AND tenant <> '' AND taken_back_at_s IS NULL ORDER BY tenant, id",
+            (model,),
         )
         return {row[-1]: TurnedDials(*row) for row in rows.fetchall()}
 
     def history(self, model: str, limit: int = 20) -> list[TurnedDials]:
         """The last turns of a model, a tenant's own among them, newest first, taken back or not."""
-        found: list[TurnedDials] = []
-        for select in (_SELECT, _SELECT_OF_TENANTS):
-            rows = self._db.read().execute(
-                select + " WHERE model = ? ORDER BY id DESC LIMIT ?", (model, limit)
-            )
-            found += [TurnedDials(*row) for row in rows.fetchall()]
-        return sorted(found, key=lambda row: (-row.at_s, -row.id))[:limit]
+        rows = self._db.read().execute(
+            _SELECT + " WHERE model = ? ORDER BY at_s DESC, id DESC LIMIT ?", (model, limit)
+        )
+        return [TurnedDials(*row) for row in rows.fetchall()]
 
     def forget_tenant(self, tenant: str) -> Future[int]:
         """Delete a tenant's own; gives how many turns. Nothing for the empty tenant: the rest is everybody's."""
 
         def delete(connection: Connection) -> int:
             gone = connection.execute(
-                "DELETE FROM tenant_dials WHERE tenant = ? AND tenant <> ''", (tenant,)
+                "DELETE FROM dials WHERE tenant = ? AND tenant <> ''", (tenant,)
             ).rowcount
             if gone:
                 self._generation.bump(connection)
@@ -146,27 +136,17 @@ class TurnedDialsLog:
 
 
 def _in_force(connection: Connection, model: str, tenant: str) -> TurnedDials | None:
-    of_tenant = " AND tenant = ?" if tenant else ""
     row = connection.execute(
-        (_SELECT_OF_TENANTS if tenant else _SELECT)
-        + f" WHERE model = ?{of_tenant} AND taken_back_at_s IS NULL ORDER BY id DESC LIMIT 1",
-        (model, tenant) if tenant else (model,),
+        _SELECT + " WHERE model = ? AND tenant = ? AND taken_back_at_s IS NULL ORDER BY id DESC LIMIT 1",
+        (model, tenant),
     ).fetchone()
     return None if row is None else TurnedDials(*row)
 
 
 _COLUMNS = 'model, at_s, "user", preference, theta, m, max_examples'
-_SELECT = f"SELECT {_COLUMNS}, taken_back_at_s, taken_back_by, id FROM dials"  # noqa: S608 - a constant
-_SELECT_OF_TENANTS = f"SELECT {_COLUMNS}, taken_back_at_s, taken_back_by, id, tenant FROM tenant_dials"  # noqa: S608 - a constant
-_INSERT = f"INSERT INTO dials ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id"  # noqa: S608 - a constant
-_INSERT_OF_TENANT = (
-    f"INSERT INTO tenant_dials ({_COLUMNS}, tenant) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"  # noqa: S608
-)
+_SELECT = f"SELECT {_COLUMNS}, taken_back_at_s, taken_back_by, id, tenant FROM dials"  # noqa: S608 - a constant
+_INSERT = f"INSERT INTO dials ({_COLUMNS}, tenant) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"  # noqa: S608 - a constant
 _TAKE_BACK = (
     "UPDATE dials SET taken_back_at_s = ?, taken_back_by = ? WHERE id ="
-    " (SELECT max(id) FROM dials WHERE model = ? AND taken_back_at_s IS NULL)"
-)
-_TAKE_BACK_OF_TENANT = (
-    "UPDATE tenant_dials SET taken_back_at_s = ?, taken_back_by = ? WHERE id ="
-    " (SELECT max(id) FROM tenant_dials WHERE model = ? AND tenant = ? AND taken_back_at_s IS NULL)"
+    " (SELECT max(id) FROM dials WHERE model = ? AND tenant = ? AND taken_back_at_s IS NULL)"
 )

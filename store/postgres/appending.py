@@ -5,30 +5,26 @@ A row then costs a small part of what a statement of its own does, here and in t
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any, NamedTuple
 
 import orjson
 import psycopg
 
 from store.errors import NO_INTEGER, ValueRefused
+from store.inserting import Insert
 from store.postgres.errors import translating
 
 _MOST_BYTES = 4 << 20
 """Of a statement's rows, beyond which there is another statement."""
 _EXACT = 2.0**53
 """Up to which every integer is a float."""
-_INSERT = re.compile(
-    r"(?P<into>INSERT INTO (?P<table>\w+)(?: AS \w+)? \((?P<columns>[^()]+)\)) VALUES \(\?(?:, \?)*\)"
-    r"(?P<rest> ON CONFLICT \((?P<key>[^()]+)\) DO (?P<action>NOTHING|UPDATE SET [^?:]+))"
-)
 
 
-class Insert(NamedTuple):
-    """A statement that inserts one row, made one that inserts any number of them."""
+class ManyRows(NamedTuple):
+    """The statement of an Insert for any number of rows."""
 
     of_many: bytes
     """Its one parameter: the rows, a list in JSON."""
@@ -70,21 +66,17 @@ class Insert(NamedTuple):
         return cursors
 
 
-@lru_cache(maxsize=64)
-def taken_apart(sql: str) -> Insert:
-    """Raises ValueError for a statement of another form than `INSERT INTO … (…) VALUES (?, …) ON CONFLICT (…) DO …`."""
-    found = _INSERT.fullmatch(sql)
-    if found is None:
-        raise ValueError(f"{sql[:60]!r} is no INSERT of one row with ON CONFLICT (key) DO NOTHING or UPDATE")
-    columns = tuple(name.strip() for name in found["columns"].split(","))
-    key = tuple(columns.index(name.strip()) for name in found["key"].split(","))
+@cache
+def many_rows(insert: Insert) -> ManyRows:
+    """Of an Insert, which is a constant."""
     of_many = (
-        f"{found['into']} SELECT {found['columns']} FROM json_populate_recordset(NULL::{found['table']},"  # noqa: S608
-        f" convert_from($1, 'UTF8')::json){found['rest']}"
+        f"{insert.into} SELECT {insert.columns} FROM json_populate_recordset(NULL::{insert.table},"  # noqa: S608
+        f" convert_from($1, 'UTF8')::json){insert.on_conflict}"
     )
-    if found["action"] == "NOTHING":
-        of_many += f" RETURNING {found['key']}"
-    return Insert(of_many.encode(), columns, key)
+    if insert.where_there == "NOTHING":
+        of_many += f" RETURNING {insert.key}"
+    key = tuple(insert.names.index(name) for name in insert.key.split(", "))
+    return ManyRows(of_many.encode(), insert.names, key)
 
 
 class NoRows:
@@ -123,7 +115,7 @@ class Appended(NoRows):
 class _Table:
     """The rows for one table that are not sent yet, and the keys that came back of those that were."""
 
-    def __init__(self, insert: Insert) -> None:
+    def __init__(self, insert: ManyRows) -> None:
         self.insert = insert
         self.rows: list[bytes] = []
         self.cursors: list[psycopg.Cursor[Any]] = []
@@ -145,13 +137,13 @@ class Appending:
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
-        self._tables: dict[str, _Table] = {}
+        self._tables: dict[Insert, _Table] = {}
 
-    def add(self, sql: str, row: Sequence[Any]) -> Appended:
-        """Remember a row. Raises what `taken_apart` and Insert.row raise."""
-        table = self._tables.get(sql)
+    def add(self, insert: Insert, row: Sequence[Any]) -> Appended:
+        """Remember a row. Raises what ManyRows.row raises."""
+        table = self._tables.get(insert)
         if table is None:
-            table = self._tables[sql] = _Table(taken_apart(sql))
+            table = self._tables[insert] = _Table(many_rows(insert))
         table.rows.append(table.insert.row(row))
         return Appended(table, tuple(_as_json(row[place]) for place in table.insert.key))
 

@@ -17,6 +17,7 @@ import structlog
 
 from store.database import Connection, Rows
 from store.errors import StoreClosed
+from store.inserting import Insert
 from store.postgres.connecting import Fetched, Pool, connect
 from store.postgres.errors import translated
 from store.postgres.news import News
@@ -193,19 +194,19 @@ class PostgresDatabase:
     def add(
         self,
         connection: Connection,
-        sql: str,
+        insert: Insert,
         key: tuple[str | int, ...],
         amounts: Sequence[float],
         only_if: Rows | None = None,
     ) -> None:
         """Have it done before the batch of this job is committed."""
         assert isinstance(connection, JobConnection)
-        connection.add(sql, key, amounts, only_if)
+        connection.add(insert, key, amounts, only_if)
 
-    def append(self, connection: Connection, sql: str, row: Sequence[Any]) -> Rows:
+    def append(self, connection: Connection, insert: Insert, row: Sequence[Any]) -> Rows:
         """See `store.database.Database`, and Appending."""
         assert isinstance(connection, JobConnection)
-        return connection.append(sql, row)
+        return connection.append(insert, row)
 
     def settle(self, connection: Connection) -> None:
         """Do what was added so far."""

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import structlog
 
-from store.errors import StoreError
+from store.changes import Follower
 from store.postgres.connecting import Place, Pool
 from store.postgres.errors import in_words
 
@@ -33,14 +33,15 @@ _LOOK = (
 )
 
 
-class News:
-    """Two threads: one listens on a connection of its own, past any pooler; one reads the counters.
+class News(Follower):
+    """Reads the counters, and is woken by a thread that listens on a connection of its own, past any pooler.
 
-    They are two because a connection may be dead without anybody knowing: the counters are read through the pool.
+    They are two threads because a connection may be dead without anybody knowing: the counters are read through the pool.
     """
 
     def __init__(self, connect: Callable[[], psycopg.Connection[Any]], pool: Pool, channel: str) -> None:
         """`connect` gives connections to listen on. Raises StoreFailed."""
+        super().__init__("news", LOOK_EVERY_S)
         self._connect = connect
         self._pool = pool
         self._channel = channel
@@ -56,19 +57,14 @@ class News:
         """How often commits that had been seen were found to be gone."""
         self._told: list[Callable[[], None]] = []
         self._told_anew: list[Callable[[], None]] = []
-        self._wake = threading.Event()
-        self._stopping = threading.Event()
         self._lock = threading.Lock()
         self.listening = False
-        self._look()
+        self.look()
         # A socket that closes wakes who waits for news, as nothing else does.
         self._ended, self._end = socket.socketpair()
-        self._threads = [
-            threading.Thread(target=self._listen, name="store-listener", daemon=True),
-            threading.Thread(target=self._follow, name="store-news", daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._listener = threading.Thread(target=self._listen, name="store-listener", daemon=True)
+        self._listener.start()
+        self.start()
 
     @property
     def version(self) -> int:
@@ -108,7 +104,7 @@ class News:
             for name in names:
                 self._own[name] = self._own.get(name, 0) + 1
         if names:
-            self._wake.set()
+            self.notify()
 
     def connected(self, server: Place) -> None:
         """This process writes to that server from now on. After a failover or a restore all is read anew."""
@@ -116,14 +112,13 @@ class News:
         if before is not None and before != server:
             self._read_anew("another server, or another timeline of it")
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float | None = 5.0) -> bool:
         """End both threads."""
-        self._stopping.set()
-        self._wake.set()
+        ended = super().stop(timeout_s)
         self._end.close()
-        for thread in self._threads:
-            thread.join(5.0)
+        self._listener.join(timeout_s)
         self._ended.close()
+        return ended
 
     def _read_anew(self, why: str) -> None:
         log.warning("store_read_anew", reason=why)
@@ -133,21 +128,10 @@ class News:
             self._last_seq = 0
         for told in self._told_anew:
             told()
-        self._wake.set()
+        self.notify()
 
-    def _follow(self) -> None:
-        while not self._stopping.is_set():
-            self._wake.wait(LOOK_EVERY_S)
-            self._wake.clear()
-            if self._stopping.is_set():
-                return
-            try:
-                self._look()
-            except StoreError as error:
-                log.warning("store_news_failed", reason=str(error))
-                self._stopping.wait(_AGAIN_S)
-
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Read the counters. Raises StoreError."""
         # Only what was known before the database was asked must be in its answer.
         known_seq = self._last_seq
         found: dict[str, int] = dict(self._pool.execute(_LOOK).fetchall())
@@ -173,7 +157,7 @@ class News:
                     connection.execute(f"LISTEN {self._channel}")
                     self.listening = True
                     # What was committed before is not announced.
-                    self._wake.set()
+                    self.notify()
                     self._hear(connection)
             except (psycopg.Error, OSError) as error:
                 log.warning("store_listener_lost", reason=in_words(error))
@@ -188,7 +172,7 @@ class News:
         while not self._stopping.is_set():
             heard.poll(LOOK_EVERY_S * 1000)
             for _ in connection.notifies(timeout=0):
-                self._wake.set()
+                self.notify()
             if time.monotonic() >= prove_at_s:
                 connection.execute("SELECT 1")
                 prove_at_s = time.monotonic() + _PROVE_EVERY_S

@@ -19,6 +19,7 @@ import psycopg
 import structlog
 from psycopg import errors, sql
 
+from store.changes import Follower
 from store.database import Connection
 from store.errors import StoreClosed
 from store.examples.seals import checked_tenant
@@ -39,7 +40,6 @@ _PAGE = 500
 _LOOK_EVERY_S = 0.5
 _TOTALS_EVERY_S = 5.0
 _BUILD_EVERY_S = 30.0
-_AFTER_ERROR_S = 1.0
 _BUILDING = 0x756E6466
 """Of the advisory lock of who builds: two at once on a table would wait for each other."""
 _BUILD_MEMORY = "256MB"
@@ -101,7 +101,7 @@ def prepare(connection: psycopg.Connection[Any]) -> str:
     return ""
 
 
-class PostgresVectors:
+class PostgresVectors(Follower):
     """One database's vectors of one embedding version. Searches may come from any thread."""
 
     def __init__(
@@ -116,6 +116,7 @@ class PostgresVectors:
         scanned_at_most: int = SCANNED_AT_MOST,
     ) -> None:
         """`owner`: whether this process keeps the table up with the log. `wanted`: whether there is need for it at all."""
+        super().__init__("vectors", _LOOK_EVERY_S)
         self._db = db
         self._bank = bank
         self._dimensions = dimensions
@@ -123,10 +124,7 @@ class PostgresVectors:
         self._owner = owner
         self._wanted = wanted
         self._scanned_at_most = scanned_at_most
-        self._news = threading.Event()
         self._progress = threading.Condition()
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
         self._builder: threading.Thread | None = None
         self._next_build_s = 0.0
         self._next_totals_s = 0.0
@@ -135,7 +133,6 @@ class PostgresVectors:
         self._refused = False
         self.built = 0
         """Graphs built so far by this process."""
-        self.last_error: Exception | None = None
 
     @classmethod
     def open(
@@ -184,18 +181,9 @@ class PostgresVectors:
 
     # ---- following the log
 
-    def start(self) -> None:
-        """Start the thread that follows."""
-        self._thread = threading.Thread(target=self._run, name="vectors-follower", daemon=True)
-        self._thread.start()
-
-    def notify(self) -> None:
-        """Say that there is news. Costs nothing; may be called from any thread."""
-        self._news.set()
-
     def reached(self, seq: int, timeout_s: float) -> bool:
         """Wait until everything up to `seq` is in the table. False after `timeout_s`; True where nobody wants it."""
-        self._news.set()
+        self.notify()
         with self._progress:
             return self._progress.wait_for(
                 lambda: self._seq >= seq or not self._is_wanted, max(0.0, timeout_s)
@@ -207,60 +195,41 @@ class PostgresVectors:
             lambda connection: connection.execute("DELETE FROM example_vectors WHERE tenant = ?", (tenant,))
         ).result(timeout_s)
 
-    def stop(self, timeout_s: float = 30.0) -> bool:
+    def stop(self, timeout_s: float | None = 30.0) -> bool:
         """End the threads. False if that took longer than `timeout_s` seconds."""
-        self._stopping.set()
-        self._news.set()
-        until_s = time.monotonic() + timeout_s
-        for thread in (self._thread, self._builder):
-            if thread is not None:
-                thread.join(max(0.0, until_s - time.monotonic()))
-        return not any(thread is not None and thread.is_alive() for thread in (self._thread, self._builder))
+        ended = super().stop(timeout_s)
+        if self._builder is not None:
+            self._builder.join(timeout_s)
+        return ended and (self._builder is None or not self._builder.is_alive())
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._news.clear()
-            try:
-                self._round()
-            except StoreClosed:
-                return
-            except Exception as error:
-                if self.last_error is None:
-                    log.error("vectors_follower_failed", error=error)
-                self.last_error = error
-                self._stopping.wait(_AFTER_ERROR_S)
-            else:
-                self.last_error = None
-            self._news.wait(_LOOK_EVERY_S)
-
-    def _round(self) -> None:
+    def look(self) -> bool:
+        """Take in a page of the log: see Follower."""
         now_s = time.monotonic()
         if now_s >= self._next_totals_s:
             self._next_totals_s = now_s + _TOTALS_EVERY_S
             self._is_wanted = self._wanted()
         if not self._is_wanted:
             self._reach(-1)
-            return
-        while not self._stopping.is_set():
-            query = "SELECT version, seq FROM example_vectors_state"
-            version, seq = self._db.read().execute(query).fetchone()
-            if version != self._version:
-                self._reach(-1)
-                if not self._owner():
-                    return
-                self._begin_anew(version)
-                continue
-            changes = self._bank.tail(seq, _PAGE)
-            dropped = self._bank.dropped(seq)
-            if not changes and not dropped:
-                self._reach(seq)
-                break
+            return False
+        version, seq = self._db.read().execute("SELECT version, seq FROM example_vectors_state").fetchone()
+        if version != self._version:
+            self._reach(-1)
             if not self._owner():
-                if self._seq >= 0 or not changes:
-                    self._reach(seq)
-                return
+                return False
+            self._begin_anew(version)
+            return True
+        changes = self._bank.tail(seq, _PAGE)
+        dropped = self._bank.dropped(seq)
+        if not changes and not dropped:
+            self._reach(seq)
+            self._look_after_graphs()
+            return False
+        if self._owner():
             self._take_in(seq, changes, dropped)
-        self._look_after_graphs()
+            return True
+        if self._seq >= 0 or not changes:
+            self._reach(seq)
+        return False
 
     def _reach(self, seq: int) -> None:
         with self._progress:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 import psycopg
@@ -18,7 +16,8 @@ import structlog
 
 from store.database import Rows
 from store.errors import StoreFailed
-from store.postgres.appending import Appended, Appending, NoRows, taken_apart
+from store.inserting import Insert
+from store.postgres.appending import Appended, Appending, NoRows, many_rows
 from store.postgres.connecting import Place, place_of
 from store.postgres.errors import in_words, is_lost, may_succeed_again, translated, translating
 from store.postgres.statements import arguments, is_reading
@@ -90,7 +89,7 @@ class JobConnection:
         self._connection = connection
         self._pipeline = pipeline
         self._sent: list[tuple[psycopg.Cursor[Any], int]] = []
-        self._added: list[tuple[tuple[Any, ...], Sequence[float], Rows | None]] = []
+        self._added: list[tuple[Insert, tuple[Any, ...], Sequence[float], Rows | None]] = []
         self._appending = Appending(connection)
         self.place = 0
         """Of the job that runs, in its batch."""
@@ -113,16 +112,15 @@ class JobConnection:
         return _Many([self._send(sql, one) for one in parameters], self._pipeline.sync)
 
     def add(
-        self, sql: str, key: tuple[str | int, ...], amounts: Sequence[float], only_if: Rows | None
+        self, insert: Insert, key: tuple[str | int, ...], amounts: Sequence[float], only_if: Rows | None
     ) -> None:
-        """Remember it for `settle`. Raises ValueError, see `taken_apart`."""
-        taken_apart(sql)
-        self._added.append(((sql, *key), amounts, only_if))
+        """Remember it for `settle`."""
+        self._added.append((insert, key, amounts, only_if))
         self.statements += 1
 
-    def append(self, sql: str, row: Sequence[Any]) -> Appended:
+    def append(self, insert: Insert, row: Sequence[Any]) -> Appended:
         """Remember a row, to be sent before any statement of another kind. Raises what Appending.add does."""
-        appended = self._appending.add(sql, row)
+        appended = self._appending.add(insert, row)
         self.statements += 1
         return appended
 
@@ -130,17 +128,18 @@ class JobConnection:
         """Send the rows that were remembered, and add to sums, in the order of keys."""
         self._appending.send(self._note_shared)
         added, self._added = self._added, []
-        sums: dict[tuple[Any, ...], Sequence[float]] = {}
-        for key, amounts, only_if in added:
+        tables: dict[Insert, dict[tuple[Any, ...], Sequence[float]]] = {}
+        for insert, key, amounts, only_if in added:
             if only_if is None or only_if.rowcount:
+                sums = tables.setdefault(insert, {})
                 before = sums.get(key)
                 sums[key] = (
                     amounts if before is None else [a + b for a, b in zip(before, amounts, strict=True)]
                 )
-        for sql, keys in groupby(sorted(sums), itemgetter(0)):
-            insert = taken_apart(sql)
-            rows = [insert.row((*key[1:], *sums[key])) for key in keys]
-            insert.send(self._connection, rows, self._note_shared)
+        for insert in sorted(tables, key=lambda one: one.table):
+            many = many_rows(insert)
+            rows = [many.row((*key, *amounts)) for key, amounts in sorted(tables[insert].items())]
+            many.send(self._connection, rows, self._note_shared)
 
     def culprit(self) -> int | None:
         """The place of the job whose statement failed, when the pipeline has ended; None where it is not one job's."""

@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 
 from store.database import Connection, Rows
 from store.errors import SchemaError, StoreBusy, StoreClosed
+from store.inserting import Insert
 from store.reading import INLINE, Reads
 from store.sqlite.power_cut import sync_log
 from store.sqlite.schema import MIGRATIONS_FOLDER, migrate, refuse_foreign
@@ -211,19 +212,19 @@ class Database:
     def add(
         self,
         connection: Connection,
-        sql: str,
+        insert: Insert,
         key: tuple[str | int, ...],
         amounts: Sequence[float],
         only_if: Rows | None = None,
     ) -> None:
         """See store.sqlite.writer.WritingConnection."""
         assert isinstance(connection, WritingConnection)
-        connection.add(sql, key, amounts, only_if)
+        connection.add(insert, key, amounts, only_if)
 
-    def append(self, connection: Connection, sql: str, row: Sequence[Any]) -> Rows:
+    def append(self, connection: Connection, insert: Insert, row: Sequence[Any]) -> Rows:
         """See store.sqlite.writer.WritingConnection."""
         assert isinstance(connection, WritingConnection)
-        return cast(Rows, connection.append(sql, row))
+        return cast(Rows, connection.append(insert, row))
 
     def settle(self, connection: Connection) -> None:
         """Nothing: every statement writes first what was added before it."""

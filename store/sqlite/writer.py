@@ -7,11 +7,13 @@ import sqlite3
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import structlog
 
 from store.errors import NO_INTEGER, ValueRefused
+from store.inserting import Insert
 from store.sqlite.translation import in_words, translated
 from store.writing import Item, WritingThread, fail, succeed
 
@@ -47,32 +49,34 @@ class WritingConnection(sqlite3.Connection):
 
     gathering = False
 
-    def append(self, sql: str, row: Sequence[Any]) -> sqlite3.Cursor | _Appended:
+    def append(self, insert: Insert, row: Sequence[Any]) -> sqlite3.Cursor | _Appended:
         """See store.database.Database.append."""
         if not self.gathering:
-            return self.execute(sql, row)
+            return self.execute(insert.sql, row)
         appended = _Appended(row)
-        self._rows.setdefault(sql, []).append(appended)
+        self._rows.setdefault(insert, []).append(appended)
         return appended
 
-    def add(self, sql: str, key: tuple[Any, ...], amounts: Sequence[float], only_if: Any = None) -> None:
+    def add(
+        self, insert: Insert, key: tuple[Any, ...], amounts: Sequence[float], only_if: Any = None
+    ) -> None:
         """See store.database.Database.add."""
         if isinstance(only_if, _Appended):
             only_if.needed = True
         elif only_if is not None and not only_if.rowcount:
             return
         if not self.gathering:
-            self.execute(sql, (*key, *amounts))
+            self.execute(insert.sql, (*key, *amounts))
             return
-        before = self._sums.get((sql, key))
+        before = self._sums.get((insert, key))
         added = amounts if before is None else [a + b for a, b in zip(before, amounts, strict=True)]
-        self._sums[sql, key] = added
+        self._sums[insert, key] = added
 
     def gather(self) -> None:
         """Write in bulk from now on, until `flush`."""
         self.gathering = True
-        self._rows: dict[str, list[_Appended]] = {}
-        self._sums: dict[tuple[str, tuple[Any, ...]], Sequence[float]] = {}
+        self._rows: dict[Insert, list[_Appended]] = {}
+        self._sums: dict[tuple[Insert, tuple[Any, ...]], Sequence[float]] = {}
 
     def flush(self) -> None:
         """Write what was gathered. Raises _Repeated, and what `execute` does."""
@@ -81,23 +85,19 @@ class WritingConnection(sqlite3.Connection):
             return
         self._rows, self._sums = {}, {}
         self.gathering = False
-        for sql, appended in rows.items():
-            self._insert(sql, appended)
-        for (sql, key), amounts in sums.items():
-            self.execute(sql, (*key, *amounts))
+        for insert, appended in rows.items():
+            self._insert(insert, appended)
+        for (insert, key), amounts in sums.items():
+            self.execute(insert.sql, (*key, *amounts))
         self.gathering = True
 
-    def _insert(self, sql: str, appended: list[_Appended]) -> None:
-        begin, _, rest = sql.partition(" VALUES (")
-        values, _, end = rest.partition(")")
-        assert not values.strip("?, "), "a row is appended by its values alone"
+    def _insert(self, insert: Insert, appended: list[_Appended]) -> None:
         at = 0
         while at < len(appended):
             # Powers of two: as many statements are prepared, and then known.
             count = min(_MOST_ROWS, 1 << ((len(appended) - at).bit_length() - 1))
             some = appended[at : at + count]
-            many = f"{begin} VALUES {', '.join([f'({values})'] * count)}{end}"
-            new = self.execute(many, [value for one in some for value in one.row]).rowcount
+            new = self.execute(_many(insert, count), [value for one in some for value in one.row]).rowcount
             if new < count and any(one.needed for one in some):
                 raise _Repeated
             at += count
@@ -134,6 +134,11 @@ class WritingConnection(sqlite3.Connection):
         raise RuntimeError(
             "executescript commits behind the writer's back: execute the statements one by one"
         )
+
+
+@cache
+def _many(insert: Insert, count: int) -> str:
+    return insert.of_rows(count)
 
 
 class Writer(WritingThread):

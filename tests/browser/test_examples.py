@@ -30,6 +30,33 @@ def test_an_example_is_found_by_what_it_is_like(staged: Stage, as_role: OpenPage
 
 
 @pytest.mark.slow
+def test_an_example_is_quarantined_edited_and_deleted_after_a_look(staged: Stage, as_role: OpenPage) -> None:
+    given(staged, "Where do the glass otters of Hume sleep?", "In the reeds.")
+    page = as_role("operator")
+    page.goto(staged.admin_url + "/examples?q=glass+otters")
+    page.locator("table.examples tbody a").first.click()
+    flash = page.locator("main > .flash")
+    page.get_by_role("button", name="Quarantine").click()
+    expect(flash).to_contain_text("Quarantined")
+    expect(page.locator(".badge.bad")).to_have_text("quarantined")
+    page.get_by_role("button", name="Release").click()
+    expect(flash).to_contain_text("Released")
+    page.get_by_role("button", name="Pin").click()
+    expect(flash).to_contain_text("Pinned")
+    page.get_by_text("Edit its texts").click()
+    page.locator("textarea[name=answer]").fill("In the bell tower, <b>all</b> of them.")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#answer")).to_have_text("In the bell tower, <b>all</b> of them.")
+    page.get_by_role("button", name="Delete…").click()
+    expect(page.get_by_text("Nothing is deleted yet", exact=False).first).to_be_visible()
+    expect(page.get_by_text("it is pinned")).to_be_visible()
+    page.get_by_role("button", name="Delete it").click()
+    expect(flash).to_contain_text("Deleted")
+    page.goto(staged.admin_url + "/examples?q=glass+otters")
+    expect(page.get_by_text("None found")).to_be_visible()
+
+
+@pytest.mark.slow
 def test_the_map_is_drawn_and_a_point_opens_its_example(staged: Stage, as_role: OpenPage) -> None:
     page = as_role("operator")
     page.goto(staged.admin_url + "/examples-map")

@@ -59,6 +59,19 @@ def test_filters_and_words_narrow_the_list_and_all_brings_it_back(staged: Stage,
 
 
 @pytest.mark.slow
+def test_a_request_shows_what_was_added_to_it_and_why(staged: Stage, as_role: OpenPage) -> None:
+    page = as_role("viewer-content")
+    newest(page, staged, "way=few_shot")
+    expect(page.locator("#stages .main-svg").first).to_be_visible()
+    added = page.locator("li.message.added")
+    assert added.count() >= 2
+    expect(added.first).to_contain_text("added from")
+    expect(page.locator("tr.chosen", has_text="few-shot")).to_contain_text("taken")
+    added.first.get_by_role("link").click()
+    expect(page.get_by_role("heading", name="Uses, with feedback and evals")).to_be_visible()
+
+
+@pytest.mark.slow
 def test_a_request_leads_to_its_example_its_engine_and_back_and_its_id_can_be_taken_along(
     staged: Stage, as_role: OpenPage
 ) -> None:
@@ -116,6 +129,26 @@ def test_what_was_sent_to_attack_the_reader_is_read_as_text(staged: Stage, as_ro
     expect(page.locator("#replayed")).to_contain_text(HOSTILE)
     expect(page.locator("#served")).to_contain_text(HOSTILE)
     assert page.evaluate("window.pwned") is None
+
+
+@pytest.mark.slow
+def test_feedback_and_corrections_are_given_with_a_click(staged: Stage, as_role: OpenPage) -> None:
+    asked = staged.ask("Which bird tunes the organ of Lower Thrang?", model="demo")
+    staged.settle()
+    page = as_role("operator")
+    page.goto(f"{staged.admin_url}/requests/{asked['headers']['x-understudy-decision-id']}")
+    page.locator("summary", has_text="Give feedback").click()
+    page.get_by_label("no", exact=True).check()
+    page.get_by_label("Comment").fill("No bird does.")
+    page.get_by_role("button", name="Give feedback").click()
+    expect(page.locator("main > .flash")).to_contain_text("Feedback kept")
+    expect(page.locator("#judgements")).to_contain_text("No bird does.")
+    page.locator("summary", has_text="Correct the answer").click()
+    page.locator("textarea[name=correction]").fill("The wren does, on Sundays.")
+    page.get_by_role("button", name="Correct").click()
+    expect(page.locator("main > .flash")).to_contain_text("Corrected")
+    page.goto(f"{staged.admin_url}/examples?q=wren+sundays")
+    expect(page.locator("table.examples tbody tr")).to_have_count(1)
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -82,3 +83,25 @@ def test_a_run_is_followed_and_cancelled(staged: Stage, as_role: OpenPage) -> No
     end = RunChange("run_followed", at_s + 2, end=RunEnd("cancelled", at_s + 2))
     staged.store.runs.save("w1", [end]).result(WAIT_S)
     expect(page.locator("#news .badge").first).to_have_text(re.compile("cancelled"))
+
+
+@pytest.mark.slow
+def test_a_run_that_the_gateway_carried_out_is_shown(staged: Stage, as_role: OpenPage) -> None:
+    def asked(text: str, name: str) -> dict[str, Any]:
+        messages = [{"role": "user", "content": text}]
+        return {"model": "demo", "messages": messages, "understudy": {"output": {"name": name}}}
+
+    steps = [asked("All: {{one}} {{two}}", "joined"), asked("Part {{text}} 1", "one"), asked("Part 2", "two")]
+    run = staged.post("/runs", {"steps": steps, "inputs": {"text": HOSTILE}, "get": {"joined": "latency"}})
+    assert run["status"] == "done", run
+    staged.settle()
+    page = as_role("viewer")
+    page.goto(f"{staged.admin_url}/runs/{run['id']}")
+    expect(page.locator(".run-graph .node.done")).to_have_count(3)
+    expect(page.locator(".run-graph .node.group")).to_have_count(2)
+    expect(page.locator(".run-graph .edge")).to_have_count(2)
+    row = page.locator(".waterfall tbody tr", has_text="joined")
+    assert row.locator(".bars .waiting").count() == 1
+    row.get_by_role("link", name="joined").click()
+    expect(page.get_by_role("heading", name="Request")).to_be_visible()
+    assert page.evaluate("window.pwned") is None

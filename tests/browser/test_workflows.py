@@ -78,3 +78,26 @@ def test_a_person_decides_about_a_step_that_was_cut_off(staged: Stage, as_role: 
     assert [step.resolution for step in whole.steps if step.resolution] == [
         Resolution("value", "booked\ntwice")
     ]
+
+
+@pytest.mark.slow
+def test_a_workflow_that_the_gateway_carried_out_is_shown(staged: Stage, as_role: OpenPage) -> None:
+    documents = [f"Document {n} of the river and its {n} bridges. {HOSTILE}" for n in range(3)]
+    got = staged.ask(
+        "How many bridges has the river?", model="look-up", understudy={"inputs": {"documents": documents}}
+    )
+    assert got["choices"][0]["message"]["content"]
+    run = {name.lower(): value for name, value in got["headers"].items()}["x-understudy-run"]
+    staged.settle()
+    page = as_role("viewer")
+    page.goto(f"{staged.admin_url}/runs/{run}")
+    expect(page.locator("#news .badge").first).to_have_text("done")
+    rows = page.request.get(f"{staged.admin_url}/runs/{run}.json").json()["rows"]
+    primitives = {row["primitive"]: row for row in rows}
+    assert {"split", "embed", "ingest", "search", "rerank", "chat"} <= primitives.keys()
+    assert primitives["embed"]["component"] == "local" and primitives["embed"]["items"] > 0
+    expect(page.locator(".figure", has_text="Module by module")).to_be_visible()
+    expect(page.locator(".run-graph .node.done")).to_have_count(len(rows))
+    page.get_by_role("link", name="look-up").last.click()
+    expect(page.locator(".workflow-graph")).to_have_count(2)
+    assert page.evaluate("window.pwned") is None

@@ -1,4 +1,4 @@
-"""Engines over a scripted upstream, and the asking of them, as the tests of guard, failover and engine need it."""
+"""Engines over a scripted upstream, and the asking of them, as the tests of single, failover and engine need it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 import orjson
 from multidict import CIMultiDict
 
-from engines.breaker import Breaker
 from engines.chat_json import read_chat_request
 from engines.engine import Engine, EngineInfo, EngineReply, EngineRequest
-from engines.guard import Guard, Limits
 from engines.openai_http import OpenAIHTTP
+from engines.servers.breaker import Breaker
+from engines.servers.server import Limits
+from engines.servers.servers import Servers
 from engines.timeouts import Timeouts
-from tests.knobs import guard_of
+from tests.knobs import servers_of
 
 PATIENT = Timeouts(connect_s=60, first_data_s=60, gap_s=60, answer_s=120)
 
@@ -60,17 +61,17 @@ async def engine(port: int, name: str = "e", timeouts: Timeouts = PATIENT) -> As
 
 
 @asynccontextmanager
-async def guarded(
+async def served(
     port: int,
     limits: Limits | None = None,
     breaker: Breaker | None = None,
     *,
     name: str = "e",
     timeouts: Timeouts = PATIENT,
-) -> AsyncIterator[Guard]:
-    """The same behind a guard."""
+) -> AsyncIterator[Servers]:
+    """The same behind a single."""
     async with engine(port, name, timeouts) as inner:
-        yield guard_of(inner, limits, breaker)
+        yield servers_of(inner, limits, breaker)
 
 
 async def asked(engine: Engine, what: EngineRequest | None = None) -> tuple[int, bytes]:

@@ -1,4 +1,4 @@
-"""Plans of several engines, each behind its guard and over its own scripted upstream, for the tests of who is asked."""
+"""Plans of several engines, each behind its single and over its own scripted upstream, for the tests of who is asked."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from engines.candidates import Try
 from engines.chat import ChatRequest
 from engines.engine import EngineReply, EngineRequest
 from engines.errors import EngineError
-from engines.guard import Guard
 from engines.openai_http import OpenAIHTTP
+from engines.servers.servers import Servers
 from engines.timeouts import Timeouts
 from tests.engines.asking import PATIENT, engine
 from tests.flow.line import completion, events
 from tests.flow.upstream import Call, Script
-from tests.knobs import guard_of
+from tests.knobs import servers_of
 
 _ROLE = b'"role": "assistant", "content": ""'
 _WORDS = re.compile(r"\S+\s*")
@@ -52,15 +52,15 @@ def asked(**fields: Any) -> EngineRequest:
 async def plan(
     *ports: int, timeouts: Timeouts = PATIENT, fields: dict[str, Any] | None = None, **info: Any
 ) -> AsyncIterator[list[Try]]:
-    """One guarded engine per port, named by its place; `info`: of all of them. Ends with no slot taken."""
+    """One served engine per port, named by its place; `info`: of all of them. Ends with no slot taken."""
     async with AsyncExitStack() as stack:
-        guards: list[Guard] = []
+        engines: list[Servers] = []
         for place, port in enumerate(ports):
             one: OpenAIHTTP = await stack.enter_async_context(engine(port, f"engine{place}", timeouts))
             one.info = replace(one.info, **({"attempts": 2} | info))
-            guards.append(guard_of(one))
-        yield [Try(guard, asked(**({"stream": False} | (fields or {})))) for guard in guards]
-        assert [guard.load().in_flight for guard in guards] == [0] * len(guards)
+            engines.append(servers_of(one))
+        yield [Try(single, asked(**({"stream": False} | (fields or {})))) for single in engines]
+        assert [single.load().in_flight for single in engines] == [0] * len(engines)
 
 
 async def read(attempts: Attempts) -> tuple[EngineReply, bytes]:

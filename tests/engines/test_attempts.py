@@ -292,7 +292,7 @@ async def test_a_request_too_long_goes_to_the_largest_window_first(three: Three)
     async with plan(*(upstream.port for upstream in three)) as tries:
         for one, window in zip(tries, (8192, None, 16384), strict=True):
             inner: Any = one.engine
-            inner._engine.info = replace(one.engine.info, context_tokens=window)
+            inner.servers[0].engine.info = replace(one.engine.info, context_tokens=window)
         attempts = Attempts(tries)
         _, body = await read(attempts)
         assert text_of(body) == "Engine 2." and not second.calls and attempts.failures == []
@@ -320,7 +320,7 @@ async def test_what_is_surely_too_long_for_an_engine_is_not_asked_of_it(three: T
     long = {"messages": [{"role": "user", "content": "word " * 8000}]}
     async with plan(first.port, second.port, fields=long) as tries:
         inner: Any = tries[0].engine
-        inner._engine.info = replace(tries[0].engine.info, context_tokens=1000)
+        inner.servers[0].engine.info = replace(tries[0].engine.info, context_tokens=1000)
         attempts = Attempts(tries)
         _, body = await read(attempts)
         assert text_of(body) == "Engine 1." and not first.calls and attempts.failures == []

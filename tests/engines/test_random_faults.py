@@ -14,16 +14,15 @@ from hypothesis import strategies as st
 import engines.candidates
 from engines.answers.tail import Tail
 from engines.attempts import Attempts
-from engines.breaker import Breaker
 from engines.candidates import MOST_TRIES, Try
 from engines.engine import Continues
 from engines.errors import EngineError
-from engines.guard import Guard
+from engines.servers.breaker import Breaker
 from tests.engines.asking import engine
 from tests.engines.plans import asked, breaks_after, chunks_of, refuses, says, text_of
-from tests.engines.replicas import replicas
+from tests.engines.servers.replicas import replicas
 from tests.flow.upstream import Call, Script, Upstream
-from tests.knobs import limits
+from tests.knobs import limits, servers_of
 
 WHOLE = "One two three four five six seven eight nine ten. Eleven, twelve."
 HALF = "One two three four five six seven eight nine ten. El"
@@ -154,20 +153,20 @@ async def test_whatever_fails_there_is_one_answer_or_one_error(
     monkeypatch.setattr(engines.candidates, "_FIRST_PAUSE_S", 0.001)
     await asyncio.to_thread(three.play, faults)
     async with AsyncExitStack() as stack:
-        guards = []
+        servers = []
         for upstream, way in zip(three.upstreams, continues, strict=True):
             one = await stack.enter_async_context(engine(upstream.port))
             one.info = replace(one.info, name=f"{upstream.port}", attempts=2, continues=way)
-            guards.append(Guard(one, limits(max_in_flight=1), Breaker(failures=2, open_s=0.001)))
-        tries = [Try(guard, asked(stream=stream)) for guard in guards]
+            servers.append(servers_of(one, limits(max_in_flight=1), Breaker(failures=2, open_s=0.001)))
+        tries = [Try(single, asked(stream=stream)) for single in servers]
         attempts, chunks, status, broken = await said(tries, leaves_after)
         check(attempts, chunks, status, broken=broken, stream=stream, leaves_after=leaves_after)
         # A refused prefill is asked again as an instruction, once for each engine.
         assert sum(len(upstream.calls) for upstream in three.upstreams) <= MOST_TRIES + 3
         assert all(len(upstream.calls) <= 3 for upstream in three.upstreams)
         await asyncio.sleep(0.02)
-        for guard in guards:
-            assert guard.load().in_flight == 0 and guard.admits(asked()).admitted
+        for single in servers:
+            assert single.load().in_flight == 0 and single.admits(asked()).admitted
 
 
 @pytest.mark.slow
@@ -212,10 +211,10 @@ async def test_whatever_fails_of_replicas_there_is_one_answer_or_one_error_and_n
         if with_another:
             one = await stack.enter_async_context(engine(ports[2]))
             one.info = replace(one.info, name="another", attempts=2, continues=continues)
-            guard = Guard(one, limits(max_in_flight=1), Breaker(failures=2, open_s=0.001))
-            tries.append(Try(guard, asked(stream=stream)))
+            single = servers_of(one, limits(max_in_flight=1), Breaker(failures=2, open_s=0.001))
+            tries.append(Try(single, asked(stream=stream)))
         if drained is not None:
-            pool.guards[drained].drained = True
+            pool.servers[drained].drained = True
         for leaves_after, one_said in zip(
             clients, await asyncio.gather(*(said(tries, leaves) for leaves in clients)), strict=True
         ):
@@ -225,7 +224,7 @@ async def test_whatever_fails_of_replicas_there_is_one_answer_or_one_error_and_n
             # A refused prefill is asked again as an instruction, once.
             assert len(asked_of_pool) <= attempts_each + 1 and len(attempts.trail) <= 2 * MOST_TRIES
         await asyncio.sleep(0.02)
-        for guard in pool.guards:
-            assert guard.in_flight == 0
-            assert guard.drained or guard.admits(asked()).admitted
+        for single in pool.servers:
+            assert single.servers[0].in_flight == 0
+            assert single.servers[0].drained or single.admits(asked()).admitted
         assert pool.line.waiting == 0

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from engines.answer_times import FirstDataTimes
-from engines.timeouts import Phases, asks_for_reasoning
+from engines.timeouts import FirstDataTimes, Phases, asks_for_reasoning
 from tests import knobs
 from tests.engines.asking import chat
 
@@ -110,3 +109,23 @@ def test_a_model_that_is_to_reason_may_be_silent_for_longer(fields: dict[str, An
     request = replace(chat(stream=True, **fields), beside_stand_in=True)
     assert request.chat is not None and asks_for_reasoning(request.chat) is asks
     assert DEFAULTS.phases(request).first_data_s == (300 if asks else 60)
+
+
+def test_what_streams_lately_needed_is_known_by_model_but_for_one_in_a_hundred() -> None:
+    times = FirstDataTimes()
+    assert times.needed_s("m") == 0
+    for seconds in (1.0, 7.0, 2.0):
+        times.took("m", seconds)
+    times.took("other", 50.0)
+    assert (times.needed_s("m"), times.needed_s("other")) == (7.0, 50.0)
+    for _ in range(99):
+        times.took("m", 1.0)
+    times.took("m", 300.0)
+    assert times.needed_s("m") == 1.0
+
+
+def test_as_many_models_are_kept_as_an_engine_can_have() -> None:
+    times = FirstDataTimes()
+    for number in range(70):
+        times.took(str(number), 1.0)
+    assert (times.needed_s("0"), times.needed_s("69")) == (0, 1)

@@ -23,7 +23,7 @@ from engines.errors import Unavailable
 from engines.vllm_core import INSTALL, CannotStartEngine, Figures, installed, start_blocking
 from engines.vllm_local import VLLMLocal
 from tests.engines.asking import asked
-from tests.knobs import guard_of, limits
+from tests.knobs import limits, servers_of
 
 
 @dataclass
@@ -100,20 +100,20 @@ async def test_while_it_starts_requests_are_refused_with_the_reason_and_the_brea
 ) -> None:
     lives.gate.clear()
     async with local(lives) as engine:
-        guard = guard_of(engine, limits())
+        single = servers_of(engine, limits())
         engine.start()
         for _ in range(10):
             with pytest.raises(Unavailable, match=r"'local' is starting \(\d+ s so far\)") as error:
-                await asked(guard)
+                await asked(single)
             assert error.value.status == 503 and error.value.retry_after_s
-        assert guard.breaker.gate.lets_through and not guard.load().open
+        assert single.servers[0].breaker.gate.lets_through and not single.load().open
         with pytest.raises(Unavailable, match="starting"):
-            await guard.health()
+            await single.health()
         lives.gate.set()
-        await until(lambda: guard.problem is None)
-        assert await asked(guard) == (200, b"/v1/chat/completions")
-        assert guard.load().open
-        await guard.health()
+        await until(lambda: single.problem is None)
+        assert await asked(single) == (200, b"/v1/chat/completions")
+        assert single.load().open
+        await single.health()
 
 
 async def test_it_tells_its_window_unless_one_is_configured(lives: Lives) -> None:

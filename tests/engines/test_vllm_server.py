@@ -21,7 +21,7 @@ from engines.vllm_dialect import Dialect, Priorities
 from engines.vllm_server import VLLMServer
 from tests.engines.asking import asked, closed_port, request
 from tests.engines.vllm_pages import Pages, pages
-from tests.knobs import guard_of, timeouts
+from tests.knobs import servers_of, timeouts
 
 SECRET = b"s" * 32
 
@@ -143,17 +143,17 @@ class TestWhatIsLearnt:
             assert engine.load() == EngineLoad()
             await until(lambda: engine.load().queued)
             assert engine.load() == EngineLoad(in_flight=5, queued=7, kv_use=0.5)
-            guard = guard_of(engine)
-            assert guard.load().utilisation == 0.5
+            single = servers_of(engine)
+            assert single.load().utilisation == 0.5
 
     async def test_what_waits_inside_the_engine_counts_once(self, server: Pages) -> None:
         server.running, server.waiting = 1, 2
         async with vllm(server.url) as engine:
             await until(lambda: engine.load().queued)
-            guard = guard_of(engine)
+            single = servers_of(engine)
             for _ in range(3):
-                assert guard.took_slot()
-            load = guard.load()
+                assert single.servers[0].took_slot()
+            load = single.load()
             assert (load.in_flight, load.queued) == (1, 2)
 
     async def test_a_dead_engine_behind_a_living_server_is_down_and_comes_back(self, server: Pages) -> None:
@@ -162,8 +162,8 @@ class TestWhatIsLearnt:
             with pytest.raises(EngineError):
                 await engine.health()
             # A machine that stalls may ask so late that what was told is stale: it is asked until it is told again.
-            guard = guard_of(engine)
-            await until(lambda: not guard.load().open)
+            single = servers_of(engine)
+            await until(lambda: not single.load().open)
             server.healthy = True
             await until(lambda: engine.load().open)
             await engine.health()
@@ -177,9 +177,9 @@ class TestWhatIsLearnt:
 
     async def test_the_window_comes_from_the_server_unless_it_is_configured(self, server: Pages) -> None:
         async with vllm(server.url) as engine:
-            guard = guard_of(engine)
+            single = servers_of(engine)
             engine.load()
-            await until(lambda: guard.info.context_tokens == 4096)
+            await until(lambda: single.info.context_tokens == 4096)
         async with vllm(server.url, info=EngineInfo("small", model="tiny", context_tokens=1000)) as engine:
             engine.load()
             await until(lambda: engine.load().kv_use is not None)
@@ -212,8 +212,8 @@ class TestCountingTokens:
 
     async def test_it_counts_through_a_guard(self, server: Pages) -> None:
         async with vllm(server.url) as engine:
-            guard = guard_of(engine)
-            assert isinstance(guard, CountsTokens) and await guard.count_tokens("a b") == 2
+            single = servers_of(engine)
+            assert isinstance(single, CountsTokens) and await single.count_tokens("a b") == 2
 
     async def test_a_server_that_cannot_say_is_not_believed(self) -> None:
         async with vllm(f"http://127.0.0.1:{closed_port()}/v1") as engine:

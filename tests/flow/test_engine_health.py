@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from engines.prober import Pace, Prober
+from engines.servers.prober import Pace, Prober
 from tests.flow.line import Asked, Line, Upstream, completion, line, upstream
 from tests.patience import PATIENCE_S
 

@@ -18,6 +18,7 @@ from tests.flow.upstream import Call, Script, Upstream
 
 DONE = b"data: [DONE]\n\n"
 SAID = events("Forty two", usage=True)
+USAGE = SAID[-1]
 NO_DONE = SAID[:-1]
 SHORT_GAP = "{attempts: 1, gap_s: 1}"
 
@@ -219,6 +220,18 @@ def test_a_stream_of_which_nothing_came_is_not_kept_and_fails_where_nothing_decl
 
 
 @pytest.mark.parametrize("model", ["managed", "not-listed"])
+def test_a_stream_with_one_choice_unfinished_fails_visibly(
+    remembering: Gateway, upstream: Upstream, model: str
+) -> None:
+    upstream.plays(says(*NO_DONE, then=lambda call: call.end()))
+    with Client(remembering.port) as client:
+        body = ask(client, model, n=2, temperature=0)
+        answer = client.read()
+    assert b"terminal event" in answer.body and not answer.whole
+    assert not hit(remembering, upstream, body)
+
+
+@pytest.mark.parametrize("model", ["managed", "not-listed"])
 def test_a_compressed_stream_that_was_cut_is_broken_off_and_not_kept(
     remembering: Gateway, upstream: Upstream, model: str
 ) -> None:
@@ -257,6 +270,17 @@ def test_a_whole_answer_that_only_calls_itself_an_event_stream_passes_as_it_came
         ask(client, model)
         answer = client.read()
     assert answer.whole and (answer.status, answer.body) == (200, said)
+
+
+@pytest.mark.parametrize("model", ["managed", "not-listed"])
+def test_a_short_stream_of_known_length_must_end_too(
+    remembering: Gateway, upstream: Upstream, model: str
+) -> None:
+    upstream.plays(lambda call: call.answer(SAID[0], headers=[("Content-Type", "text/event-stream")]))
+    with Client(remembering.port) as client:
+        ask(client, model)
+        answer = client.read()
+    assert answer.status == 502 and answer.error()["code"] == "upstream_stream_broken"
 
 
 def test_the_default_upstream_is_asked_once_when_its_stream_breaks(

@@ -125,6 +125,18 @@ async def test_who_reads_no_gzip_is_sent_none(gate: Line, behind: Gated) -> None
     assert behind.asked[0].headers["Accept-Encoding"] == "identity"
 
 
+async def test_a_leader_that_fails_hands_over_to_one_of_those_who_follow(gate: Line, behind: Gated) -> None:
+    behind.answers = [web.json_response({"error": {"message": "no"}}, status=500)]
+    got = await together(gate, behind, 10)
+    assert len(behind.asked) == 2
+    assert sorted(each.status for each in got) == [200] * 9 + [500]
+
+
+async def test_an_upstream_that_only_fails_fails_everybody(gate: Line, behind: Gated) -> None:
+    behind.answers = [web.json_response({"error": {"message": "no"}}, status=500) for _ in range(10)]
+    assert [each.status for each in await together(gate, behind, 10)] == [500] * 10
+
+
 NOT_KEPT = {
     "an error": {"error": {"message": "overloaded"}},
     "no vectors": {"object": "list", "data": []},
@@ -139,6 +151,16 @@ async def test_an_answer_that_is_none_is_not_shared(
     got = await together(gate, behind, 10)
     assert len(behind.asked) == 2
     assert [each.body for each in got].count(json.dumps(EMBEDDED).encode()) == 9
+
+
+@pytest.mark.parametrize("said", ["private", "no-store", "max-age=0"])
+async def test_an_answer_that_its_upstream_keeps_to_one_client_is_not_shared(
+    gate: Line, behind: Gated, said: str
+) -> None:
+    behind.headers = {"Cache-Control": said}
+    got = await together(gate, behind, 3)
+    assert len(behind.asked) == 3
+    assert COLLAPSED not in [each.headers["Cache-Status"] for each in got]
 
 
 async def test_vectors_of_which_nobody_could_see_a_cut_are_not_shared(tmp_path: Path, upstream: Raw) -> None:
@@ -174,6 +196,21 @@ async def test_answers_too_large_to_be_kept_are_waited_for_by_nobody(behind: Gat
 
 
 @pytest.mark.parametrize(
+    ("headers", "fields"),
+    [
+        ({"Cache-Control": "no-store"}, {}),
+        ({"Cache-Control": "no-cache"}, {}),
+        ({}, {"store": False}),
+    ],
+)
+async def test_who_wants_an_answer_of_its_own_gets_one(
+    gate: Line, behind: Gated, headers: dict[str, str], fields: dict[str, Any]
+) -> None:
+    await together(gate, behind, 3, headers, ASKED | fields)
+    assert len(behind.asked) == 3
+
+
+@pytest.mark.parametrize(
     ("one", "other", "bodies"),
     [
         ({"Authorization": "Bearer sk-alice"}, {"Authorization": "Bearer sk-bob"}, [{}, {}]),
@@ -195,6 +232,36 @@ async def test_requests_that_are_not_the_same_do_not_wait_for_one_another(
             tasks.create_task(gate.post(PATH, ASKED | fields, headers))
         await until(lambda: len(behind.asked) == 2, "both asked before either is answered")
         behind.gate.set()
+
+
+async def test_a_leader_that_leaves_goes_on_for_those_who_follow(
+    gate: Line, behind: Gated, noticed: asyncio.Event
+) -> None:
+    leader = asyncio.ensure_future(gate.post(PATH, ASKED))
+    await until(lambda: len(behind.asked) == 1, "the upstream asked")
+    followers = [asyncio.ensure_future(gate.post(PATH, ASKED)) for _ in range(2)]
+    await under_way(gate, 3)
+    leader.cancel()
+    await noticed.wait()
+    behind.gate.set()
+    for follower in followers:
+        assert (await follower).json == EMBEDDED
+    assert len(behind.asked) == 1 and behind.left == 0
+    assert (await gate.post(PATH, ASKED)).hit, "and its answer is remembered"
+
+
+async def test_when_all_have_left_the_upstream_is_left(gate: Line, behind: Gated) -> None:
+    posts = []
+    for number in range(1, 4):
+        posts.append(asyncio.ensure_future(gate.post(PATH, ASKED)))
+        await under_way(gate, number)
+    await until(lambda: len(behind.asked) == 1, "the upstream asked")
+    for post in posts:
+        post.cancel()
+    await until(lambda: behind.left == 1, "the upstream left")
+    await under_way(gate, 0)
+    behind.gate.set()
+    assert not (await gate.post(PATH, ASKED)).hit
 
 
 class Held:

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from gateway.reuse.stage import SemanticAnswers
+from store.answers.semantic_entries import SemanticEntries
 from tests.flow.line import Asked, Got, Line, Upstream, completion, line, upstream
 from tests.store.behind import database
 
@@ -22,6 +24,12 @@ ALIKE = (
     "How can I list all files in a directory, including the hidden ones?",
     "How do I list every file in a directory, including the hidden ones?",
     "How do I show all files in a directory, including the hidden ones?",
+)
+DIFFERENT = (
+    "How do I list all files in a directory, not including the hidden ones?",
+    "How do I list all 5 files in a directory, including the hidden ones?",
+    "Why do I list all files in a directory, including the hidden ones?",
+    "How do I list all files in a directory of Windows, including the hidden ones?",
 )
 LOOSE: dict[str, Any] = {"deltas": {"default": 0.2}}
 OFTEN = {"reuse_audit_share": 0.5, "reuse_deadline_ms": 10_000}
@@ -110,6 +118,14 @@ async def test_by_default_nothing_is_reused_compared_or_kept_for_it(tmp_path: Pa
         assert "understudy_semantic" not in here.metrics
 
 
+@pytest.mark.slow
+async def test_a_client_that_was_not_opted_in_gets_nothing(tmp_path: Path) -> None:
+    async with stage(tmp_path / "data", LOOSE | {"deltas": {"some-key": 0.2}}) as here:
+        for question in (QUESTION, *ALIKE * 20):
+            assert not reused(await here.gate.chat(question))
+        assert rows(here, "semantic_entries") == 0
+
+
 async def test_nothing_is_reused_before_it_is_proven_then_a_hit_says_what_it_is(here: Stage) -> None:
     assert await here.earn() > FEWEST_LABELS
     got = await here.until_reused(ALIKE[0])
@@ -127,6 +143,12 @@ async def test_nothing_is_reused_before_it_is_proven_then_a_hit_says_what_it_is(
 
 
 @pytest.mark.slow
+async def test_an_answer_that_agreed_is_not_remembered_a_second_time(here: Stage) -> None:
+    await here.earn()
+    assert rows(here, "semantic_entries") == rows(here, "examples") == 1
+
+
+@pytest.mark.slow
 async def test_a_reused_answer_is_replayed_as_a_real_stream(here: Stage) -> None:
     words = "One two three four five six seven eight nine ten eleven twelve."
 
@@ -139,6 +161,37 @@ async def test_a_reused_answer_is_replayed_as_a_real_stream(here: Stage) -> None
     assert got.headers["Content-Type"].startswith("text/event-stream")
     assert got.text == words and len(got.events) > 4
     assert got.events[-1]["choices"] == [] and got.events[-1]["usage"]["total_tokens"] > 0
+
+
+@pytest.mark.slow
+async def test_a_question_that_differs_in_what_matters_is_never_answered_from_memory(here: Stage) -> None:
+    await here.earn()
+    asked = len(here.behind.asked)
+    for question in DIFFERENT:
+        assert not reused(await here.gate.chat(question))
+    assert len(here.behind.asked) == asked + len(DIFFERENT)
+    assert f'understudy_semantic_decisions_total{{result="gate"}} {len(DIFFERENT)}.0' in here.metrics
+
+
+@pytest.mark.slow
+async def test_a_request_that_differs_in_anything_else_is_never_a_candidate(here: Stage) -> None:
+    await here.earn()
+    system = {"role": "system", "content": "Be brief."}
+    before = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hello!"}]
+    asked = {"role": "user", "content": ALIKE[0]}
+    others: list[dict[str, Any]] = [
+        {"temperature": 0},
+        {"response_format": {"type": "text"}},
+        {"a_field_of_next_year": 1},
+        {"messages": [system, asked]},
+        {"messages": [*before, asked]},
+    ]
+    for number, fields in enumerate(others, 1):
+        # The very first question had no candidate either.
+        counted = f'understudy_semantic_decisions_total{{result="no_candidate"}} {number}.0'
+        assert counted in here.metrics
+        assert not reused(await here.gate.post("/chat/completions", chat(ALIKE[0]) | fields))
+    assert counted not in here.metrics
 
 
 @pytest.mark.slow
@@ -298,6 +351,16 @@ async def test_a_deleted_example_is_never_given_out_again(here: Stage) -> None:
     assert rows(here, "semantic_entries") == rows(here, "semantic_observations") == 0
     here.behind.says = "Something new."
     assert (await here.gate.chat(ALIKE[0])).text == "Something new."
+
+
+@pytest.mark.slow
+async def test_an_expired_answer_is_never_given_out(here: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    await here.earn()
+    (answers,) = here.gate.gateway.parts.owned(SemanticAnswers)
+    assert isinstance(answers._entries, SemanticEntries)
+    monkeypatch.setattr(answers._entries, "_ttl_s", 1e-6)
+    assert not reused(await here.gate.chat(ALIKE[0]))
+    assert not reused(await here.gate.chat(ALIKE[1]))
 
 
 async def test_a_late_decision_is_gone_without(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ Twice a second it looks whether anything changed. It owns no engine and asks non
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import time
@@ -15,9 +16,9 @@ from dataclasses import replace
 import structlog
 
 from engines.errors import Kind
-from engines.guard import Guard
-from learning.poller import Poller
+from engines.servers.server import Server
 from store.admission.credentials import credentials
+from store.changes import Follower
 from store.errors import StoreBusy, StoreClosed
 from store.jobs.engine_states import EngineStateRow, EngineStates
 
@@ -30,13 +31,13 @@ _SAY_EVERY_S = 1.0
 _SAY_AT_LEAST_EVERY_S = 5.0
 
 
-class EngineWatch(Poller):
+class EngineWatch(Follower):
     """See the module."""
 
     def __init__(
         self,
         states: EngineStates,
-        guards: Sequence[Guard],
+        servers: Sequence[Server],
         *,
         keys: Sequence[str] = (),
         every_s: float = _EVERY_S,
@@ -44,12 +45,12 @@ class EngineWatch(Poller):
         """`keys` are left out of the errors that are told."""
         super().__init__("engines", every_s)
         self._states = states
-        self._guards = list(guards)
+        self._servers = list(servers)
         self._keys = [key for key in keys if key]
         self._worker = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._said: list[EngineStateRow] = []
         self._said_at = 0.0
-        self._counted: dict[Guard, Counter[Kind]] = {}
+        self._counted: dict[Server, Counter[Kind]] = {}
         """Failures by kind that the store was told of."""
         self._drained_at = -1
         self._wanted: set[tuple[str, str]] = set()
@@ -62,15 +63,14 @@ class EngineWatch(Poller):
         self._drain()
         self._guarded(self._say)
 
-    def stop(self) -> None:
-        """End the thread, if there is one, and take back what was said."""
-        super().stop()
+    def stop(self, timeout_s: float | None = None) -> bool:
+        """Look no more, and take back what was said."""
+        ended = super().stop(timeout_s)
         self._guarded(self._count)
-        try:
+        # What is left where this cannot be written is not believed for long.
+        with contextlib.suppress(StoreBusy, StoreClosed):
             self._states.gone(self._worker)
-        except (StoreBusy, StoreClosed):
-            # What is left is not believed for long.
-            return
+        return ended
 
     def look(self) -> None:
         """Tell what changed, and drain what is to be drained now. Raises what the store raises."""
@@ -95,17 +95,17 @@ class EngineWatch(Poller):
         return True
 
     def _drain(self) -> None:
-        for guard in self._guards:
-            name, replica = guard.info.name, guard.info.replica
+        for server in self._servers:
+            name, replica = server.info.name, server.info.replica
             drained = not self._wanted.isdisjoint({(name, ""), (name, replica)})
-            if guard.drained != drained:
-                guard.drained = drained
+            if server.drained != drained:
+                server.drained = drained
                 log.warning("engine_drained" if drained else "engine_restored", engine=name, replica=replica)
 
     def _say(self) -> None:
         now_s = time.time()
         if not 0 <= now_s - self._said_at < _SAY_EVERY_S:
-            rows = [self._row(guard, now_s) for guard in self._guards]
+            rows = [self._row(server, now_s) for server in self._servers]
             news = [replace(row, at_s=0.0) for row in rows] != [replace(row, at_s=0.0) for row in self._said]
             if rows and (news or now_s - self._said_at > _SAY_AT_LEAST_EVERY_S):
                 self._states.say(rows)
@@ -114,40 +114,40 @@ class EngineWatch(Poller):
     def _count(self) -> None:
         """Have the store add the failures since it was last told: they are to outlive this worker."""
         # Copies: the event loop may count a new kind meanwhile.
-        known = {guard: guard.failures.copy() for guard in self._guards}
+        known = {server: server.failures.copy() for server in self._servers}
         news: Counter[tuple[str, str]] = Counter()
-        for guard, failures in known.items():
-            for kind, errors in (failures - self._counted.get(guard, Counter())).items():
-                news[guard.info.name, str(kind)] += errors
+        for server, failures in known.items():
+            for kind, errors in (failures - self._counted.get(server, Counter())).items():
+                news[server.info.name, str(kind)] += errors
         if news:
             self._states.add_errors(news, time.time())
         self._counted = known
 
-    def _row(self, guard: Guard, now_s: float) -> EngineStateRow:
-        load, since, failure = guard.load(), guard.since(), guard.last_failure
-        probe = guard.last_probe
+    def _row(self, server: Server, now_s: float) -> EngineStateRow:
+        load, since, failure = server.load(), server.since(), server.last_failure
+        probe = server.last_probe
         # What waits for any replica of an engine is told once.
-        waiting = guard.line.waiting if guard.line.shared and guard.line.is_first(guard) else 0
+        waiting = server.line.waiting if server.line.shared and server.line.is_first(server) else 0
         return EngineStateRow(
             worker=self._worker,
-            engine=guard.info.name,
-            replica=guard.info.replica,
+            engine=server.info.name,
+            replica=server.info.replica,
             at_s=now_s,
             in_flight=load.in_flight,
             queued=load.queued + waiting,
             capacity=load.capacity,
             utilisation=round(load.utilisation, 3),
-            breaker=guard.breaker.state.value,
-            drained=guard.drained,
-            asked=guard.asked,
-            failed=guard.failed,
+            breaker=server.breaker.state.value,
+            drained=server.drained,
+            asked=server.asked,
+            failed=server.failed,
             first_chunk_s=load.first_chunk_s,
             answer_s=load.answer_s,
             kv_use=load.kv_use,
             limit_left=load.limit_left,
             state=since.state,
             since_s=since.at_s,
-            error=shown_error(guard.problem or "" if failure is None else failure.told, self._keys),
+            error=shown_error(server.problem or "" if failure is None else failure.told, self._keys),
             error_at_s=None if failure is None else failure.at_s,
             probed_at_s=None if probe is None else probe.at_s,
             probe_ms=None if probe is None else round(probe.seconds * 1000, 1),

@@ -13,15 +13,14 @@ from yarl import URL
 
 from engines.anthropic_http import AnthropicHTTP
 from engines.azure_http import AzureHTTP
-from engines.breaker import Breaker
 from engines.cascade import Cascade
 from engines.engine import Engine, EngineInfo, Price
-from engines.guard import Guard, Limits
-from engines.limits import Credentials
-from engines.line import Line
 from engines.openai_http import OpenAIHTTP
 from engines.proxies import proxy_for
-from engines.replicas import Replica, Replicas
+from engines.servers.breaker import Breaker
+from engines.servers.limits import Credentials
+from engines.servers.server import Limits, Server
+from engines.servers.servers import Servers
 from engines.student import STUDENT, StudentEngine
 from engines.tells_usage import TellsUsage
 from engines.timeouts import Timeouts
@@ -35,7 +34,6 @@ from understudy.settings.config import AnyEngine, Config
 from understudy.settings.engines import (
     AnthropicEngine,
     AzureEngine,
-    EngineSettings,
     HTTPEngine,
     OpenAIEngine,
     PriceSettings,
@@ -82,12 +80,12 @@ class Tenants:
 
 
 def engines(config: Config, tenants: Tenants) -> dict[str, Engine]:
-    """Build every configured engine by name, each with its guard or guards, and that of students. Raises EngineMissing."""
+    """Build every configured engine by name, each over its servers, and that of students. Raises EngineMissing."""
     found: dict[str, Engine] = {
-        name: _guarded(name, settings, tenants, config) for name, settings in config.engines.items()
+        name: _servers(name, settings, tenants, config) for name, settings in config.engines.items()
     }
     if any(model.may_have_tasks for model in config.models.values()):
-        # Without a guard: that it has no prediction is no reason to ask it less.
+        # Over no server: that it has no prediction is no reason to ask it less.
         found.setdefault(STUDENT, StudentEngine())
     return found
 
@@ -154,36 +152,42 @@ def tells_tenants_apart(config: Config) -> bool:
     return any(isinstance(engine, TenantSettings) for engine in config.engines.values())
 
 
-def _guarded(name: str, settings: AnyEngine, tenants: Tenants, config: Config) -> Engine:
+def _servers(name: str, settings: AnyEngine, tenants: Tenants, config: Config) -> Servers:
     if not isinstance(settings, HTTPEngine) or settings.base_urls is None:
-        return _with_guard(name, settings, tenants, config)
-    line = Line(settings.advanced.max_queued, knobs_of(Limits, settings, settings.advanced).caps)
+        return Servers([_server(name, settings, tenants, config)])
     servers: Mapping[str, OpenAIEngine | AnthropicEngine | AzureEngine | VLLMEngine] = settings.servers
     found = []
     for (replica, server), given in zip(servers.items(), settings.base_urls, strict=True):
-        guard = _with_guard(name, server, tenants, config, replica, line)
-        found.append(Replica(guard, given.weight))
-    return Replicas(found, line)
+        found.append(_server(name, server, tenants, config, replica, given.weight))
+    return Servers(found)
 
 
-def _with_guard(
+def _server(
     name: str,
     settings: AnyEngine,
     tenants: Tenants,
     config: Config,
     replica: str = "",
-    line: Line | None = None,
-) -> Guard:
+    weight: float = 1.0,
+) -> Server:
     engine = _engine(name, settings, tenants, config, replica)
-    guard = _guard(name, engine, settings, config, line)
+    advanced = settings.advanced
+    at = {"replica": replica} if replica else {}
+    breaker = Breaker(
+        failures=advanced.breaker_failures,
+        open_s=advanced.breaker_open_s,
+        alarm=lambda: log.error("engine_refuses", engine=name, **at),
+    )
+    credentials = None if engine.info.holds_key else Credentials(config.listen.tenant_headers)
+    server = Server(engine, knobs_of(Limits, settings, advanced), breaker, credentials, weight)
     if (
         isinstance(engine, OpenAIHTTP)
         and isinstance(settings, HTTPEngine)
         and same_origin(settings, config.upstream)
     ):
         engine.own_keys = headers_of_own_keys(config, settings, tenants)
-        guard.own_keys = frozenset(engine.own_keys)
-    return guard
+        server.own_keys = frozenset(engine.own_keys)
+    return server
 
 
 def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config, replica: str = "") -> Engine:
@@ -243,22 +247,8 @@ def _world(seed: int, facts: int) -> World:
     return World(seed, facts)
 
 
-def _guard(
-    name: str, engine: Engine, settings: EngineSettings, config: Config, line: Line | None = None
-) -> Guard:
-    advanced = settings.advanced
-    at = {"replica": engine.info.replica} if engine.info.replica else {}
-    breaker = Breaker(
-        failures=advanced.breaker_failures,
-        open_s=advanced.breaker_open_s,
-        alarm=lambda: log.error("engine_refuses", engine=name, **at),
-    )
-    credentials = None if engine.info.holds_key else Credentials(config.listen.tenant_headers)
-    return Guard(engine, knobs_of(Limits, settings, advanced), breaker, credentials, line)
-
-
 def upstream(config: Config, tenants: Tenants) -> OpenAIHTTP | None:
-    """Build the default upstream, if there is one. It has no guard: it is passed through, not managed."""
+    """Build the default upstream, if there is one. It has no list of servers: it is passed through, not managed."""
     settings = config.upstream
     if settings is None:
         return None

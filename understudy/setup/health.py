@@ -6,9 +6,9 @@ from functools import partial
 
 import structlog
 
-from engines.guard import Guard
-from engines.prober import Pace, Prober
-from engines.standing import Since
+from engines.servers.prober import Pace, Prober
+from engines.servers.server import Server
+from engines.servers.standing import Since
 from understudy.built import Built
 from understudy.settings.knobs import knobs_of
 
@@ -20,15 +20,14 @@ def add_to(built: Built) -> None:
     engines, parts, metrics = built.engines, built.parts, built.metrics
     parts.add(engines, start=engines.start, aclose=engines.aclose)
 
-    def stands(guard: Guard, since: Since, was: Since | None) -> None:
-        info = guard.info
+    def stands(server: Server, since: Since, was: Since | None) -> None:
+        info = server.info
         metrics.engine_stands(info.name, info.replica, since.state)
         if was is not None:
             log.info("engine_state", engine=info.name, replica=info.replica, state=since.state, was=was.state)
 
-    prober = Prober(engines.guards, knobs_of(Pace, built.config.health), stands)
+    prober = Prober(engines.servers, knobs_of(Pace, built.config.health), stands)
     parts.add(prober, start=prober.start, aclose=prober.aclose)
-    for name, line in engines.lines.items():
-        line.on_change = partial(metrics.waits, name)
-    for name, placing in engines.placings.items():
-        placing.on_placed = partial(metrics.placed, name)
+    for name, engine in engines.managed.items():
+        engine.line.on_change = partial(metrics.waits, name)
+        engine.placing.on_placed = partial(metrics.placed, name)

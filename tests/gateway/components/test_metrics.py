@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from engines.components.registry import ComponentRegistry, over_http
 from engines.errors import Kind
-from engines.prober import Pace, Prober
+from engines.servers.prober import Pace, Prober
 from gateway.components.metrics import ComponentMetrics
 from tests.engines.components.asking import limits, spec
 from tests.flow.upstream import Upstream

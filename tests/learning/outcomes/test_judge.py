@@ -51,6 +51,18 @@ def test_a_preference_for_a_place_cancels_whatever_its_size(scores: list[int], b
     assert other.position_bias == pytest.approx(bias)
 
 
+def test_it_cancels_also_when_one_order_has_more_votes_that_could_be_read() -> None:
+    # +1 for the first place on an even pair: three votes in one order against one in the other would add up to 1/2.
+    assert judged([1, 1, 1], [1], unread=2).score == 0.0
+
+
+@given(st.lists(SCORES, min_size=1, max_size=8), st.lists(SCORES, min_size=1, max_size=8))
+def test_exchanging_the_two_answers_exchanges_the_verdict(first: list[int], second: list[int]) -> None:
+    one, other = judged(first, second), judged(second, first)
+    assert other.score == pytest.approx(-one.score)
+    assert other.position_bias == pytest.approx(one.position_bias)
+
+
 def test_without_a_vote_in_each_order_there_is_no_judgement() -> None:
     assert judgement([], unread=2) is None
     assert judgement([Vote(3, True), Vote(3, True)]) is None
@@ -80,6 +92,12 @@ def test_quality_is_one_for_par_or_better_and_falls_by_a_third_per_point(
     score: float, expected: float
 ) -> None:
     assert quality(score) == pytest.approx(expected)
+
+
+@given(st.floats(-3, 3), st.floats(-3, 3))
+def test_a_better_score_is_never_a_worse_quality(one: float, other: float) -> None:
+    low, high = sorted((one, other))
+    assert 0.0 <= quality(low) <= quality(high) <= 1.0
 
 
 def test_the_win_rate_counts_a_tie_as_half_a_win() -> None:

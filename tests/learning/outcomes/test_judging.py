@@ -55,7 +55,7 @@ from store.records import Example, OutcomeRecord
 from store.sqlite.database import Database
 from tests.finished import finished as a_finished
 from tests.finished import whole
-from tests.knobs import guard_of, judging_limits
+from tests.knobs import judging_limits, servers_of
 
 ENGINES = ("small", "large")
 ALWAYS = judging_limits(share_offloaded=1.0, share_reference=1.0, samples=1)
@@ -148,9 +148,9 @@ def simulated(name: str, role: Any, price: Price) -> SimulatedEngine:
 
 def engines(judge: Engine | None = None, **others: Engine) -> dict[str, Engine]:
     return {
-        "small": guard_of(simulated("small", "understudy", SMALL)),
-        "large": guard_of(simulated("large", "lead", LARGE)),
-        "judge": guard_of(judge or Judges()),
+        "small": servers_of(simulated("small", "understudy", SMALL)),
+        "large": servers_of(simulated("large", "lead", LARGE)),
+        "judge": servers_of(judge or Judges()),
         **others,
     }
 
@@ -573,6 +573,31 @@ async def test_nothing_goes_out_under_a_clients_credential() -> None:
     assert set(seen[0].headers) == {"Content-Type", "Accept-Encoding"}
 
 
+@pytest.mark.parametrize("how", [RuntimeError("x"), ConnectFailed("x"), 500, 200])
+async def test_a_broken_judge_costs_a_sample_and_nothing_else(db: Database, how: int | Exception) -> None:
+    # Unguarded: a guard's breaker would make the second sample wait for it to close.
+    broken = {**engines(), "judge": Broken("judge", how)}
+    async with judging(db, broken, replace(ALWAYS, others=0)) as stage:
+        assert await stage.judge(finished("Q?", "A.")) == []
+        # And the next one is tried again.
+        assert await stage.judge(finished("Q?", "A.", id="r2")) == []
+        assert (
+            sum(stage.metric("understudy_judging_samples_total", result=r) for r in ("unread", "failed")) == 2
+        )
+
+
+async def test_a_judge_that_hangs_delays_nobody_and_the_queue_has_an_end(db: Database) -> None:
+    hanging = Broken("judge", None)
+    limits = replace(ALWAYS, others=0, max_in_flight=1, max_waiting=2)
+    async with judging(db, engines(judge=hanging), limits) as stage:
+        stage.judging.take(finished(question(unknown()), "A."))
+        while not hanging.entered:
+            await asyncio.sleep(0.001)
+        for i in range(5):
+            stage.judging.take(finished("Q?", "A.", id=f"r{i}"))
+        assert stage.metric("understudy_judging_dropped_total", reason="queue_full") == 3
+
+
 async def test_what_waits_is_bounded_in_bytes_too(db: Database) -> None:
     hanging = Broken("judge", None)
     limits = replace(ALWAYS, others=0, max_in_flight=1, max_waiting_bytes=2500)
@@ -611,6 +636,21 @@ async def test_closing_leaves_no_task_and_asks_no_more(db: Database) -> None:
     assert stage.metric("understudy_judging_dropped_total", reason="stopped") == 1
     assert hanging.entered == 3
     await stage.judging.aclose()
+
+
+async def test_taking_never_raises_whatever_the_request_lacks(db: Database) -> None:
+    class Loaded(random.Random):
+        def random(self) -> float:
+            raise RuntimeError("no coin")
+
+    async with judging(db, rng=Loaded()) as stage:
+        planless = replace(finished("Q?", "A."), plan=None, attempt=None)
+        stage.judging.take(planless)
+        other = replace(finished("Q?", "A."), model="not listed")
+        stage.judging.take(other)
+        assert stage.metric("understudy_judging_dropped_total", reason="failed") == 0
+        stage.judging.take(finished("Q?", "A."))
+        assert stage.metric("understudy_judging_dropped_total", reason="failed") == 1
 
 
 class Pressed(Judges):

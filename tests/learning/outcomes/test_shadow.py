@@ -29,7 +29,7 @@ from simulation.engine import SimulatedEngine
 from store.decisions.requests import RequestLog
 from store.records import Example
 from store.sqlite.database import Database
-from tests.knobs import guard_of, judging_limits
+from tests.knobs import judging_limits, servers_of
 from tests.learning.outcomes.test_judging import (
     ENGINES,
     LARGE,
@@ -90,14 +90,14 @@ def served(said: str, plan: Plan, id: str = "r1", **more: Any) -> Finished:
 
 def with_engines(small: str, large: str = "", judge: Engine | None = None) -> dict[str, Any]:
     return {
-        "small": guard_of(Says("small", SMALL, small)),
-        "large": guard_of(Says("large", LARGE, large)),
-        "judge": guard_of(judge or Judges()),
+        "small": servers_of(Says("small", SMALL, small)),
+        "large": servers_of(Says("large", LARGE, large)),
+        "judge": servers_of(judge or Judges()),
     }
 
 
 def asked_of(engine: Any) -> list[ChatRequest]:
-    return engine._engine.asked  # type: ignore[no-any-return]
+    return engine.servers[0].engine.asked  # type: ignore[no-any-return]
 
 
 @pytest.fixture
@@ -286,7 +286,7 @@ async def test_where_no_judge_can_be_paid_answers_that_mostly_are_equal_count_an
     command, plan = "find . -name '*.py'", planned(1.0)
     plan = replace(plan, proof=replace(plan.proof, scope="scope") if plan.proof else None)
     engines = with_engines(command)
-    small = engines["small"]._engine
+    small = engines["small"].servers[0].engine
     price = LARGE.cost_usd(Usage(20, 8))
     assert price is not None
     dear = replace(PLENTY, starting_requests=100)
@@ -327,7 +327,7 @@ async def test_a_judge_that_cannot_be_paid_for_its_work_is_refused_at_its_first_
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_pause")
 async def test_the_engines_and_the_judge_need_no_price(db: Database) -> None:
-    free = {name: guard_of(Says(name, Price(), "card_lost")) for name in ("small", "large", "judge")}
+    free = {name: servers_of(Says(name, Price(), "card_lost")) for name in ("small", "large", "judge")}
     spend = replace(PLENTY, starting_requests=200)
     plan = planned(1.0)
     async with judging(db, free, NOTHING_CONFIGURED, spend, judge=None) as stage:

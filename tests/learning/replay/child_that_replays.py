@@ -24,7 +24,7 @@ async def main(folder: Path, url: str, database_url: str = "", for_s: float = LE
         (run,) = jobs.runs()
         engine = OpenAIHTTP(EngineInfo("lead", "lead", Price(2.5, 10.0)), url, timeouts=timeouts())
         print("begins", flush=True)
-        work = runner(jobs, engine, heartbeat_s=1.0, told=lambda line: print(line, flush=True))
+        work = runner(jobs, engine, told=lambda line: print(line, flush=True))
         ended = await work.run(run.id)
         await engine.aclose()
         print(ended.state, flush=True)

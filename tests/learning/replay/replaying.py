@@ -74,7 +74,7 @@ def runner(
     jobs: ReplayJobs,
     engine: Engine,
     in_flight: int = 4,
-    heartbeat_s: float = 0.1,
+    progress_s: float = 0.1,
     **more: Callable[[str], None],
 ) -> ReplayRunner:
     work = AsksThrice(jobs, engine, **more)
@@ -83,5 +83,5 @@ def runner(
         {"distil": work},
         ReplayMetrics(CollectorRegistry()),
         in_flight=in_flight,
-        heartbeat_s=heartbeat_s,
+        progress_s=progress_s,
     )

@@ -34,7 +34,7 @@ WINDOW = Window(NIGHT, NIGHT + 6 * H)
 
 
 def a_run(id: int, asked_by: str, state: RunState, created_at_s: float = NIGHT + 1) -> ReplayRun:
-    return ReplayRun(id, "", asked_by, state, created_at_s, None, None, None, BUDGET, False, "")
+    return ReplayRun(id, "", asked_by, state, created_at_s, None, None, BUDGET, False, "")
 
 
 @pytest.mark.parametrize(

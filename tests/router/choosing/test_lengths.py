@@ -15,7 +15,7 @@ import pytest
 from benchmarks.recorded import DATA, rows
 from engines.chat import ChatRequest, estimated_tokens
 from engines.engine import Price
-from engines.pace import Pace
+from engines.servers.pace import Pace
 from router.choosing.chooser import Chooser, Situation
 from router.choosing.features import Request
 from router.choosing.lengths import UNKNOWN_LENGTHS, NearLengths

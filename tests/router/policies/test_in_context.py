@@ -262,6 +262,13 @@ async def test_the_dial_of_the_request_goes_before_the_keys_and_that_before_the_
     assert (await decide(given, asked(preference=0.0))).attempts[0].engine == SMALL
 
 
+async def test_a_tenant_may_have_settings_of_its_own(decide: Decide, threads: ThreadPoolExecutor) -> None:
+    policy = Given(learned=with_bandit(0.8, 1.0), knobs={"preference": 0.0}).policy(threads)
+    policy.knobs_of = {"careful": replace(policy.knobs, preference=1.0)}
+    assert (await policy.decide(asked())).attempts[0].engine == SMALL
+    assert (await policy.decide(asked(tenant="careful"))).attempts[0].engine == LARGE
+
+
 async def test_the_plan_says_what_the_draw_depended_on(decide: Decide) -> None:
     learnt = await decide(Given(learned=with_bandit(0.8, 1.0, offload_cap=0.25)), asked(preference=0.25))
     assert learnt.settings == {
@@ -314,6 +321,19 @@ async def test_whoever_stands_in_comes_behind_the_choice_the_largest_first(decid
 # ---- what is late or broken
 
 
+async def test_a_broken_embedder_leaves_the_reference_with_the_others_behind_it(decide: Decide) -> None:
+    plan = await decide(Given(embedder=GivenEmbedder(RuntimeError("no"))))
+    assert [a.engine for a in plan.attempts] == [LARGE, SMALL]
+    assert (plan.reason, plan.bypassed) == ("no_embedding", ("embed:RuntimeError",))
+    assert plan.choice is None and plan.vector is None
+
+
+async def test_a_broken_index_is_gone_without(decide: Decide) -> None:
+    plan = await decide(Given(near=GivenNeighbours(failure=OSError())))
+    assert (plan.attempts[0].engine, plan.reason, plan.bypassed) == (LARGE, "novel", ("nearest:OSError",))
+    assert plan.vector is not None, "the embedding is kept: the answer will be remembered with it"
+
+
 @pytest.mark.parametrize("error", [ScorerLate("late"), ScorerBroken("nan"), ZeroDivisionError()])
 async def test_without_scores_the_nearest_examples_are_sent(decide: Decide, error: Exception) -> None:
     plan = await decide(
@@ -334,11 +354,30 @@ async def test_without_any_scorer_the_nearest_examples_are_sent_and_nothing_is_c
     assert (ids(plan), plan.bypassed, plan.policy_version) == ([1, 0], (), "none")
 
 
+async def test_scores_of_the_wrong_number_are_gone_without(decide: Decide) -> None:
+    class Short(GivenScorer):
+        def score(self, request: RequestView, candidates: Sequence[Candidate], scope: str = "") -> Scores:
+            scores = super().score(request, candidates, scope)
+            return replace(scores, worths=scores.worths[:1])
+
+    plan = await decide(Given(learned=LearnedModels(scorer=Short())))
+    assert plan.bypassed == ("score:ValueError",) and plan.attempts[0].engine == SMALL
+    assert all(c.gain is None for c in plan.neighbours)
+
+
 async def test_a_broken_bandit_leaves_the_decision_to_the_rule(decide: Decide) -> None:
     learned = LearnedModels(scorer=GivenScorer(), bandit=GivenBandit({}, failure=BanditBroken("truncated")))
     plan = await decide(Given(learned=learned))
     assert (plan.attempts[0].engine, plan.reason) == (SMALL, "familiar")
     assert plan.bypassed == ("bandit:BanditBroken",)
+
+
+async def test_a_bandit_that_fails_in_an_unheard_of_way_leaves_the_reference(decide: Decide) -> None:
+    learned = LearnedModels(scorer=GivenScorer(), bandit=GivenBandit({}))
+    plan = await decide(Given(learned=learned))
+    assert [a.engine for a in plan.attempts] == [LARGE, SMALL]
+    assert (plan.reason, plan.bypassed) == ("undecided", ("choose:KeyError",))
+    assert len(plan.neighbours) == 3, "what was found is still known"
 
 
 async def test_what_takes_too_long_is_not_waited_for(threads: ThreadPoolExecutor) -> None:
@@ -389,6 +428,15 @@ async def test_nothing_is_tried_on_a_request_that_must_not_be(decide: Decide, gi
         assert not plan.choice.explored
 
 
+async def test_a_bandit_is_not_explored_with_either(decide: Decide) -> None:
+    careless = chooser_knobs(least_probability=0.3, gamma_scale=0.01)
+    for seed in range(30):
+        plan = await decide(
+            Given(learned=with_bandit(0.1, 0.9), chooser=careless, seed=seed), asked(forced=True)
+        )
+        assert plan.attempts[0].engine == LARGE and plan.probability == 1.0
+
+
 TOOLS = {"tools": [{"type": "function"}]}
 LOOP = [
     {"role": "user", "content": "Q?"},
@@ -425,12 +473,24 @@ async def test_tools_and_pictures_go_to_the_reference_as_they_came(
     assert (plan.reason, plan.choice, plan.probability) == (reason, None, 1.0)
 
 
+async def test_a_client_that_wants_no_examples_gets_none(decide: Decide) -> None:
+    for learned in (LearnedModels(scorer=GivenScorer()), LearnedModels(), with_bandit(0.9, 0.9)):
+        plan = await decide(Given(learned=learned, knobs=ALWAYS), asked(max_examples=0))
+        assert not any(a.examples or a.messages for a in plan.attempts)
+        assert not any(w.action.with_examples for w in plan.choice.weighed)
+
+
 async def test_a_clients_own_limit_holds_while_examples_are_tried_out(decide: Decide) -> None:
     knobs = {"label_share": 0.5, "counts": CountKnobs(explore_share=0.5)}
     learned = LearnedModels(scorer=GivenScorer())
     for seed in range(40):
         plan = await decide(Given(learned=learned, knobs=knobs, seed=seed), asked(max_examples=1))
         assert all(len(a.examples) <= 1 for a in plan.attempts)
+
+
+async def test_examples_stay_within_the_small_engines_context(decide: Decide) -> None:
+    plan = await decide(Given(engines=[Engine(SMALL, context_tokens=10), Engine(LARGE)]))
+    assert (plan.attempts[0].engine, plan.attempts[0].examples) == (LARGE, ())
 
 
 # ---- what is tried, and logged

@@ -130,7 +130,7 @@ def test_what_a_log_has_lost_is_noticed_by_who_has_read_it_before_the_counters(p
     lost.clear()
     for _ in range(3):
         looked.clear()
-        db._news._wake.set()
+        db._news.notify()
         assert looked.wait(WITHIN_S)
     assert not lost.is_set()
     db.close()

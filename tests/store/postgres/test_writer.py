@@ -14,16 +14,14 @@ from benchmarks.postgres.proxy import Proxy
 from benchmarks.postgres_server import PostgresServer
 from store.database import Connection
 from store.errors import StoreBusy, StoreClosed, StoreFailed, ValueRefused
+from store.inserting import adding
 from store.postgres.connecting import NoAnswer, Place, connect
 from store.postgres.database import PostgresDatabase
 from store.postgres.errors import in_words, is_lost, may_succeed_again, translated
 
 WITHIN_S = 60
 _INSERT = "INSERT INTO generations (name, value) VALUES (?, ?)"
-_ADD = (
-    "INSERT INTO generations AS g (name, value) VALUES (?, ?)"
-    " ON CONFLICT (name) DO UPDATE SET value = g.value + excluded.value"
-)
+_ADD = adding("generations", "name", "value")
 
 
 def inserting(name: str, value: int = 0) -> Callable[[Connection], str]:

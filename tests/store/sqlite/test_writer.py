@@ -9,6 +9,7 @@ import pytest
 
 from store import writing
 from store.errors import StoreBusy, StoreClosed, StoreFailed, ValueRefused
+from store.inserting import Insert, adding
 from store.sqlite.database import Database
 
 
@@ -202,8 +203,7 @@ def test_closing_waits_for_no_patience(tmp_path: Path, monkeypatch: pytest.Monke
 def test_what_jobs_append_and_add_together_is_written_in_bulk(db: Database) -> None:
     """Each row once, each sum whole; a job that reads sees what those before it wrote."""
     statements: list[str] = []
-    new_row = "INSERT INTO t (id, n) VALUES (?, ?) ON CONFLICT (id) DO NOTHING"
-    add = "INSERT INTO s (key, n) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET n = n + excluded.n"
+    new_row, add = Insert("t", "id, n", key="id"), adding("s", "key", "n")
 
     def prepare(connection: sqlite3.Connection) -> None:
         connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)")

@@ -78,9 +78,9 @@ async def test_what_an_engine_said_of_a_key_is_told_without_it(tmp_path: Path) -
     made = config("http://127.0.0.1:1/v1", tmp_path)
     engine = {"base_url": f"http://127.0.0.1:{closed_port()}/v1", "api_key": "our-own-house-key"}
     async with line(made | {"engines": {"small": engine, "large": engine}}) as gate:
-        guards = gate.gateway.built.engines.guards
+        servers = gate.gateway.built.engines.servers
         said = "Key our-own-house-key and key sk-proj-Zx81mPqL0a7TnKw2Vb9c4D are wrong. " + "x" * 400
-        guards[0].count(Kind.REFUSED, 401, said)
+        servers[0].count(Kind.REFUSED, 401, said)
         db = Database.open(tmp_path / "understudy.db")
         states = EngineStates(db)
         await holds(lambda: any(row.error for row in states.now(time.time())), "the error told")
@@ -97,7 +97,7 @@ async def test_errors_are_counted_once_and_outlive_their_worker(tmp_path: Path) 
     store = Store.open(tmp_path)
     states = store.jobs.engine_states
     async with line(made) as gate:
-        small, large = gate.gateway.built.engines.guards
+        small, large = gate.gateway.built.engines.servers
         large.count(Kind.REFUSED, 401, "no")
         await holds(lambda: states.errors(0.0) == {"large": {"refused": 1}}, "the error counted")
         large.count(Kind.REFUSED, 401, "no")
