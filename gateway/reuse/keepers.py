@@ -140,3 +140,8 @@ def _plain(assembled: Assembled) -> bool:
         and bool(assembled.text())
         and not (choices[0].get("message") or {}).get("refusal")
     )
+
+
+def around(examples: Keeper, comparer: Keeper, entries: Keeper) -> list[Keeper]:
+    """Return the keeper of examples between the two that belong to reuse, in the order in which they must run."""
+    return [comparer, UnlessAgreed(examples), entries]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
-from gateway.reuse.keepers import Comparer, EntryKeeper, UnlessAgreed
+from gateway.reuse.keepers import Comparer, EntryKeeper, around
 from gateway.reuse.metrics import SemanticMetrics
 from gateway.reuse.stage import Knobs, SemanticAnswers
 from learning.reuse.equivalence import same_text
@@ -41,6 +42,5 @@ def add_to(built: Built) -> None:
     )
     max_bytes = int(settings.advanced.exact_max_entry_kib * 1024)
     comparer, entry_keeper = Comparer(same_text, counters), EntryKeeper(entries, max_bytes=max_bytes)
-    # In the order in which they must run.
-    built.around_examples = lambda examples: [comparer, UnlessAgreed(examples), entry_keeper]
+    built.around_examples = partial(around, comparer=comparer, entries=entry_keeper)
     built.semantic = built.parts.add(answers, stop=answers.close)

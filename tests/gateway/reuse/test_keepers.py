@@ -15,7 +15,7 @@ from engines.answers.answer import Body
 from engines.errors import Kind
 from engines.trail import Tried
 from gateway.keepers.keeper import Kept
-from gateway.reuse.keepers import Comparer, EntryKeeper, UnlessAgreed
+from gateway.reuse.keepers import Comparer, EntryKeeper, UnlessAgreed, around
 from gateway.reuse.metrics import SemanticMetrics
 from gateway.reuse.stage import Comparison, SemanticStage
 from learning.reuse.decision import Explore
@@ -30,7 +30,6 @@ from store.sqlite.database import Database
 from tests.finished import finished
 from tests.flow.line import completion
 from tests.gateway.reuse.test_stage import a_chat, an_ask
-from understudy.setup.semantic import SemanticParts
 
 SETTINGS = ReuseSettings(0.2)
 SCOPE = SemanticScope("default", "mini/1", SETTINGS.policy)
@@ -150,5 +149,5 @@ def test_the_comparison_never_comes_after_the_pair_was_admitted(db: Database) ->
         Comparer(same_text, SemanticMetrics(CollectorRegistry())),
         EntryKeeper(Shelf(), max_bytes=1),
     )
-    order = SemanticParts(None, comparer, behind).around(Everything())  # type: ignore[arg-type]
+    order = around(Everything(), comparer, behind)
     assert [type(keeper) for keeper in order] == [Comparer, UnlessAgreed, EntryKeeper]

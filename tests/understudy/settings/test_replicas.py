@@ -94,8 +94,8 @@ def test_only_the_replica_at_the_upstreams_origin_gets_the_clients_key() -> None
     given = [URL, {"url": "https://api.example.com/v1", "api_key": "sk-its-own"}, OTHER]
     made = config(base_urls=given, upstream={"base_url": URL})
     pool_ = engines(made, Tenants(b"secret"))["pool"]
-    guards = getattr(pool_, "guards", ())
-    assert [guard.info.holds_key for guard in guards] == [False, True, True]
+    servers = getattr(pool_, "servers", ())
+    assert [server.info.holds_key for server in servers] == [False, True, True]
     assert not pool_.info.holds_key and keys_of(made) == ("sk-its-own",)
 
 
