@@ -8,6 +8,8 @@ REASONS: Mapping[str, str] = {
     "student": "Its task's student answers: it is as sure as was proven to be enough, or as its budget asks.",
     "student_check": "The student would have answered; the teacher does, so that the two can be compared.",
     "student_failed": "Its task's student had no answer after all: who would have been asked without it answers.",
+    "agreed": "The small engines of its cascade gave the same answer, which is proven to be enough.",
+    "disagreed": "The small engines of its cascade did not agree: the reference answers.",
     "in_flight": "The same request was being answered: it was given that answer as it came.",
     "cache_hit": "The same request was answered before: its answer was given again.",
     "reused": "A similar question's answer was given again, as this key opted into.",

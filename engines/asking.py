@@ -119,6 +119,7 @@ async def ask(
         if assembled is None or not assembled.whole or (assembled.calls_tools() and not tools):
             raise NotAnswered("unreadable")
         usage = assembled.used(tokens_in_bytes(len(asked.body)))
+        # What a cascade costs is what all its members do, about alike.
         cost_usd = info.price.cost_usd(usage) or 0.0
         tokens = usage.prompt_tokens + usage.completion_tokens
         latency_s = time.perf_counter() - began
@@ -131,7 +132,7 @@ async def ask(
             assembled.fingerprint(),
         )
     except (ConnectFailed, Unavailable) as error:
-        cost_usd, tokens = 0.0, 0
+        cost_usd, tokens = error.paid_usd, 0
         raise NotAnswered(error.code) from error
     except EngineError as error:
         raise NotAnswered(error.code) from error

@@ -22,7 +22,7 @@ from engines.chat import ChatRequest
 from engines.continuing import continuable, continuation
 from engines.engine import CountsTokens, Engine, EngineReply, EngineRequest, Flow
 from engines.error_texts import hold_error
-from engines.errors import EngineError, Kind, StreamBroken, Unavailable
+from engines.errors import Declined, EngineError, Kind, StreamBroken, Unavailable
 from engines.exchanges import Take
 from engines.partial_answer import PartialAnswer, read_partial, spliced, split_at_failure
 from engines.seam import NoMatch
@@ -91,6 +91,10 @@ class Attempts:
         """How it first broke off."""
         self.index = 0
         """Which of the tries answered; their number for `larger`."""
+        self.declined = 0
+        """How many had nothing to say before one answered: what follows is no failover."""
+        self.paid_usd = 0.0
+        """What was paid for answers that were not given (EngineError.paid_usd)."""
         self.trail = self._candidates.trail
         """Who was asked or could not be, and what came of it, in order; last whose answer went out, or broke off."""
         self.carried_on: list[CarriedOn] = []
@@ -237,9 +241,12 @@ class Attempts:
     def _note_failure(
         self, candidate: Candidate, kind: Kind, began: float, came: EngineReply | EngineError, status: int = 0
     ) -> None:
+        if isinstance(came, EngineError):
+            self.paid_usd += came.paid_usd
         if isinstance(came, Unavailable):
-            if candidate.request.prediction is not None and self._candidates.several:
+            if isinstance(came, Declined) and self._candidates.several:
                 self._candidates.spare(candidate)
+                self.declined += 1
                 return
             self._candidates.refused(candidate, came)
             return

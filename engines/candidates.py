@@ -243,7 +243,7 @@ class Candidates:
         self._refused(candidate, refusal)
 
     def spare(self, candidate: Candidate) -> None:
-        """A student had nothing to say: what follows is as if it had not been planned."""
+        """A student or a cascade had nothing to say: what follows is as if it had not been planned."""
         self._order.remove(candidate)
         self._asked -= 1
         self.planned = self._order[0]

@@ -111,6 +111,9 @@ class EngineReply:
     """Why the body was no whole answer, as its reader found; None where it was one, or nobody read it to its end."""
     tail: Tail | None = None
     """What its reader feeds of the stream, so that its guard can tell how it ended."""
+    beside_usd: float | None = None
+    """What engines were paid that were asked at the same time (engines.cascade); None: there were none. Then `engine` is who
+    gave the answer, whoever was asked for it."""
     flow: Flow | None = None
     """Hands over what follows of the body the moment it comes, for as long as it is taken; what is refused, and how the body
     ends, is for `chunks` to tell. For those who took from `chunks` all that came before. None where nobody hands over."""

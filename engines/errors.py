@@ -5,7 +5,8 @@
     ├── TimedOut         a phase took longer than its limit                                   504
     ├── StreamBroken     the answer started and then ended without its terminal event         502
     └── Unavailable      we did not ask: breaker open, queue full, engine drained             503
-        └── RateLimited  we did not ask: its rate limit is used up                            429
+        ├── RateLimited  we did not ask: its rate limit is used up                            429
+        └── Declined     it has no answer to this request, which is no fault                  503
 
 An HTTP error status from an upstream is *not* one of these: it is an answer, and travels as it came. Both have a `Kind`.
 """
@@ -52,6 +53,8 @@ class EngineError(Exception):
     kind = Kind.SERVER
     replica = ""
     """Which of the engine's base URLs; empty where it has one."""
+    paid_usd = 0.0
+    """What engines were paid nevertheless: those that a cascade asked (engines.cascade)."""
     event = b""
     """How the stream's own API tells a client of it, where it broke a stream off."""
 
@@ -103,6 +106,12 @@ class RateLimited(Unavailable):
     status = 429
     code = "rate_limit_exceeded"
     kind = Kind.LIMITED
+
+
+class Declined(Unavailable):
+    """The engine has no answer to this request: who is next is asked as if it had not been planned."""
+
+    code = "engine_declined"
 
 
 class RequestError(Exception):

@@ -18,7 +18,7 @@ from multidict import CIMultiDict
 from engines.as_events import EVENTS, as_events
 from engines.chat import ChatRequest, estimated_tokens, message_text
 from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest, Price
-from engines.errors import Unavailable
+from engines.errors import Declined
 from engines.prediction import Prediction
 
 STUDENT = "student"
@@ -52,7 +52,7 @@ class StudentEngine:
         self.info = EngineInfo(STUDENT, price=Price(0.0, 0.0), apis=frozenset({"chat"}))
 
     def stream(self, request: EngineRequest) -> _Answer:
-        """See engines.engine.Engine. Raises Unavailable where it has nothing to say."""
+        """See engines.engine.Engine. Raises Declined where it has nothing to say."""
         return _Answer(request)
 
     def load(self) -> EngineLoad:
@@ -72,12 +72,12 @@ class _Answer:
     async def __aenter__(self) -> EngineReply:
         chat, prediction = self._request.chat, self._request.prediction
         if chat is None or prediction is None or not answerable(chat) or _stops(chat, prediction.answer):
-            raise Unavailable("The student has no answer to this request.", engine=STUDENT)
+            raise Declined("The student has no answer to this request.", engine=STUDENT)
         try:
             body = orjson.dumps(completion(chat, prediction))
         except Exception as error:
             # Whatever is wrong with a prediction, another engine has an answer.
-            raise Unavailable(f"The student's answer cannot be written: {error}", engine=STUDENT) from error
+            raise Declined(f"The student's answer cannot be written: {error}", engine=STUDENT) from error
         if chat.stream:
             body = as_events(body, include_usage=chat.include_usage)
         headers = CIMultiDict(

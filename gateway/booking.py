@@ -87,10 +87,12 @@ class Meter:
         model: str,
         prompt_tokens: Callable[[], int],
         only_cost: bool = False,
+        beside_usd: float = 0.0,
     ) -> None:
         """`target`: below the base URL. `model`: as the request names it; empty if that is not known. `prompt_tokens`: of
         what was asked, roughly; called if the answer does not say. `only_cost`: what was used is read elsewhere, so an
-        answer of an engine without any price need not be read here."""
+        answer of an engine without any price need not be read here. `beside_usd`: what was paid beside it."""
+        self._beside_usd = beside_usd
         self._info = info
         self._path = canonical(target.partition("?")[0]).lower()
         self._model = model
@@ -133,7 +135,8 @@ class Meter:
         if usage is None and self._path in _ESTIMATED:
             usage = reader.usage(self._prompt_tokens(), text=self._path in _TEXTS)
         if usage is not None:
-            return usage, price, price.cost_usd(usage)
+            cost_usd = price.cost_usd(usage)
+            return usage, price, None if cost_usd is None else cost_usd + self._beside_usd
         return None, price, price.usd_per_request if price.usd_per_request is not None else _nothing(price)
 
     def _price(self, told: str) -> Price:

@@ -289,6 +289,7 @@ class Recorder:
         chat, sent = finished.asked.chat, _sent(finished)
         assembled = finished.assembled = codec_of(chat).assembled(finished.body)
         if finished.status >= 400 and not finished.guardrail:
+            finished.cost_usd = finished.beside_usd
             return
         if assembled is None:
             _unread(finished)
@@ -307,6 +308,7 @@ class Recorder:
             finished.examples_usd = max(0.0, cost_usd - (alone_usd or 0.0))
         finished.usage, finished.cost_usd, finished.example_tokens = usage, cost_usd, example_tokens
         if cost_usd is not None:
+            finished.cost_usd = cost_usd + finished.beside_usd
             # What was saved is only known where both are.
             _reckon(finished, Usage(as_it_came, usage.completion_tokens))
 
@@ -363,7 +365,8 @@ def _unread(finished: Finished) -> None:
         return
     if (reader := finished.body.reader()) is not None:
         usage = finished.usage = reader.usage(prompt_tokens(_sent(finished)))
-        finished.cost_usd = billed_usd(finished.price, usage, finished.broken_off)
+        cost_usd = billed_usd(finished.price, usage, finished.broken_off)
+        finished.cost_usd = None if cost_usd is None else cost_usd + finished.beside_usd
     elif finished.outcome is not Outcome.FAILED or finished.head_at:
         finished.cost_usd = None
 

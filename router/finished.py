@@ -102,6 +102,8 @@ class Journey:
     """The tokens that an engine was paid for; None for a hit, and if nobody can say."""
     cost_usd: float | None = 0.0
     """The pay of all engines that had a part in it; 0 for a hit and a refusal; None: unpriced, or nobody can say."""
+    beside_usd: float = 0.0
+    """The part of it for answers that were not given: those that a cascade asked for."""
     billed: bool = False
     """It is known what it used, as far as it ever will be."""
     guardrail: str = ""

@@ -153,6 +153,8 @@ class ExampleSelection:
 SHADOW, PROOF_TOO_DEAR, STUDENT_FAILED = "shadow", "proof_too_dear", "student_failed"
 """Reasons: no smaller engine is proven yet; ... and proving one would cost more than it can save; the task's student had no
 answer after all."""
+AGREED, DISAGREED = "agreed", "disagreed"
+"""Reasons where a cascade was to answer: its small engines gave the same answer; they did not, and who is next answers."""
 NO_EMBEDDING, LATE, POLICY_FAILED = "no_embedding", "late", "policy_failed"
 """Reasons of requests that went on without their decision: there was no embedding in time; all after it took too long; the
 policy failed."""
@@ -201,6 +203,15 @@ class Plan:
     """The past answers that counted as near, by the example's id: how many each stands for."""
     late: asyncio.Task[Plan] | None = None
     """Comes to what would have been decided with more time, where the decision was late for its client."""
+
+    def without_small(self) -> Plan:
+        """The same where the small engine that was to answer had no answer, and the reference's is served: there is nothing
+        to compare, and nothing is to be learnt of the draw."""
+        proof = self.proof
+        if proof is not None:
+            proof.take_back()
+            proof = replace(proof, share=0.0, wished=(), noted={})
+        return replace(self, proof=proof, shadow=(), choice=None)
 
     def with_late(self) -> Plan:
         """The same answer to the client, with what was found since for comparisons. What is still going on is ended."""

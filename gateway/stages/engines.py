@@ -22,9 +22,18 @@ from gateway.stages.replaying import explain
 from gateway.stages.stage import Next, UnderWay
 from gateway.stages.tries import asking_for_its_usage, try_of
 from router.finished import Finished, Outcome
-from router.plan import PROOF_TOO_DEAR, SHADOW, STUDENT_FAILED, WITHOUT_DECISION, Attempt, Plan
+from router.plan import (
+    AGREED,
+    DISAGREED,
+    PROOF_TOO_DEAR,
+    SHADOW,
+    STUDENT_FAILED,
+    WITHOUT_DECISION,
+    Attempt,
+    Plan,
+)
 
-_TOLD = WITHOUT_DECISION | {SHADOW, PROOF_TOO_DEAR}
+_TOLD = WITHOUT_DECISION | {SHADOW, PROOF_TOO_DEAR, AGREED, DISAGREED}
 """Reasons that the header x-understudy-reason tells."""
 
 
@@ -73,19 +82,20 @@ class EngineStage:
         """Note who answers, and tell the client."""
         record.attempt, headers = way, reply.headers
         record.engine, record.status = reply.engine, reply.status
-        record.price = self._engines[way.engine].info.price_of(record.model)
+        answered_by = way.engine if reply.beside_usd is None else reply.engine
+        record.price = self._engines[answered_by].info.price_of(record.model)
         record.replay_forbidden = cache_control(headers).forbids_replay
-        if plan.attempts[0].prediction is not None and attempts.index > 0:
-            # It is no engine that failed, but a stage that was to spare one.
-            record.decided(plan.policy, plan.policy_version, STUDENT_FAILED, plan.probability)
-            record.bypassed.append("student:no_answer")
+        if attempts.declined:
+            _note_declined(record, plan, attempts.declined)
+        if reply.beside_usd is not None:
+            record.reason, record.beside_usd = AGREED, reply.beside_usd
         record.bypassed.extend(f"engine:{name}" for name in attempts.failures)
         headers.add("Cache-Status", MISS if "exact" in record.stages_s else BYPASS)
-        explain(headers, record, engine=way.engine, examples=len(way.examples))
+        explain(headers, record, engine=answered_by, examples=len(way.examples))
         if plan.posed is not None:
             headers["x-understudy-task"] = plan.posed.task.name
-        if plan.reason in _TOLD:
-            headers["x-understudy-reason"] = plan.reason
+        if record.reason in _TOLD:
+            headers["x-understudy-reason"] = record.reason
         if (instead := _failed_before(plan, attempts)) is not None:
             headers["x-understudy-failed-over"] = str(instead)
 
@@ -107,14 +117,16 @@ class EngineStage:
             # The recorder reads what it used. What a run costs is told by who carries it out.
             return Answer(reply, request.record, [kept.feed], None, tail, must_end=True, strip=strip)
         sent = way.messages or chat.messages
+        answered_by = way.engine if reply.beside_usd is None else reply.engine
         meter = Meter(
-            self._engines[way.engine].info,
+            self._engines[answered_by].info,
             reply,
             method="POST",
             target=asked.target,
             model=chat.model,
             prompt_tokens=lambda: prompt_tokens(sent),
             only_cost=True,
+            beside_usd=attempts.paid_usd + (reply.beside_usd or 0.0),
         )
         return Answer(reply, request.record, [kept.feed, meter.feed], meter, tail, must_end=True)
 
@@ -124,6 +136,7 @@ class EngineStage:
         record.trail = tuple(attempts.trail)
         record.engine_head_at = attempts.head_at
         record.engine_got = attempts.asked_for
+        record.beside_usd += attempts.paid_usd
         if way is None or plan is None:
             return
         if way.call is not None:
@@ -147,18 +160,26 @@ class EngineStage:
             record.price, record.broken_off = _shares(record.price, carried_on, record.model)
 
 
+def _note_declined(record: Finished, plan: Plan, declined: int) -> None:
+    """Note that a student, or a cascade, had no answer: no engine failed, but what was to spare one."""
+    if plan.attempts[0].prediction is not None:
+        record.reason = STUDENT_FAILED
+        record.bypassed.append("student:no_answer")
+        declined -= 1
+    if declined:
+        record.reason, record.plan = DISAGREED, plan.without_small()
+
+
 def _failed_before(plan: Plan, attempts: Attempts) -> Tried | None:
     """The engine that was decided on, and how it failed before another one answered; None if it answered.
 
-    A student that has no answer is no engine: who is next is who would have been asked without it.
+    Who has no answer did not fail: who is next is who would have been asked without it.
     """
-    by_student = plan.attempts[0].prediction is not None
-    return _planned(plan, attempts) if attempts.index > by_student else None
+    return _planned(plan, attempts) if attempts.index > attempts.declined else None
 
 
 def _planned(plan: Plan, attempts: Attempts) -> Tried:
-    without_student = plan.attempts[0].prediction is not None and attempts.index > 0
-    name = plan.attempts[without_student].engine
+    name = plan.attempts[attempts.declined].engine
     failed = (one for one in attempts.trail if one.engine == name and one.kind is not None)
     return next(failed, Tried(name, "", Kind.OPEN, 0, 0.0))
 

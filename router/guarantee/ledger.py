@@ -46,6 +46,11 @@ class _Tier:
         self._lately_due = self._lately_due * (1.0 - 1.0 / _LATELY) + self._share
         self._lately *= 1.0 - 1.0 / _LATELY
 
+    def take_back(self) -> None:
+        """An answer was not given out after all."""
+        self._due = max(0.0, self._due - self._share)
+        self._lately_due = max(0.0, self._lately_due - self._share)
+
     def check(self, loss: float, *, own: bool) -> None:
         """Count what a check found."""
         self._checks += own
@@ -82,6 +87,8 @@ class Ledger:
         """Answers of this worker's that are to be checked; the number of the latest."""
         self._heard = 0
         """The latest of these of which a check came back: those after it are pending."""
+        self._back: set[int] = set()
+        """Those after it that were not given out after all."""
         self._assumed = 0.0
         self._excused = 0.0
 
@@ -92,6 +99,12 @@ class Ledger:
         self._excused += excused
         self._tiers[self._stage].serve()
         return self.served
+
+    def take_back(self, number: int, share: float, excused: float) -> None:
+        """Strike the answer of this number, which was not given out after all; `share` and `excused` as when it was."""
+        self._back.add(number)
+        self._excused -= excused
+        self._tier(share).take_back()
 
     def assume(self, loss: float) -> None:
         """Count an answer whose loss no check tells: it is taken to lose `loss`."""
@@ -106,14 +119,18 @@ class Ledger:
     def check(self, by: int, number: int, share: float, loss: float, excused: float = 0.0) -> None:
         """Count what the check of a worker's answer found: a loss of 0 to 1. `excused`: as that worker counted it."""
         own = by == self.by
-        tier = next((tier for tier, each in enumerate(SHARES) if share >= each), len(SHARES) - 1)
-        self._tiers[tier].check(loss, own=own)
+        self._tier(share).check(loss, own=own)
         if own:
             self._heard = max(self._heard, number)
+            self._back = {each for each in self._back if each > self._heard}
         else:
             self._heard_elsewhere[by] = max(self._heard_elsewhere.get(by, 0), number)
             # Each stands for the answers that were not checked, too.
             self._excused += excused / share
+
+    def _tier(self, share: float) -> _Tier:
+        place = next((place for place, each in enumerate(SHARES) if share >= each), len(SHARES) - 1)
+        return self._tiers[place]
 
     def allows(self) -> bool:
         """Tell whether another answer may be given out."""
@@ -128,7 +145,7 @@ class Ledger:
 
     def room(self) -> float:
         """How many more answers may be lost."""
-        pending = self.served - self._heard
+        pending = self.served - self._heard - len(self._back)
         return self._max_loss * self.requests - self.lost() - pending
 
     @property

@@ -11,14 +11,14 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from router.deadline import Deadline
 from router.digest import shared_scope
 from router.embedding.embedder import Embedder
 from router.embedding.retriever import Retriever
 from router.embedding.templates import Templates
-from router.plan import LATE, SHADOW, Ask, Attempt, Candidate, Plan
+from router.plan import LATE, SHADOW, Action, Ask, Attempt, Candidate, Plan
 from router.policies.late import LateDecisions
 from router.policies.nearest_examples import attempt, counts, familiar, that_fit
 from router.policies.proven import shadow
@@ -161,13 +161,16 @@ class FewShot:
     def _plan(self, ask: Ask, question: EmbeddedQuestion, found: _Found) -> Plan:
         stages = question.stages_s
         began = time.perf_counter()
-        reason, with_them = self._decided(found)
+        reason, action = self._decided(found)
         with_examples_found = attempt(self._small, ask, found.chosen)
         stages["combine"] = time.perf_counter() - began
-        to_large = reason not in ("familiar", "proven")
-        small = with_examples_found if with_them else Attempt(self._small)
+        attempts = self._largest_first
+        if action is not None:
+            small = replace(with_examples_found, engine=action.engine)
+            first = small if action.with_examples else Attempt(action.engine)
+            attempts = (first, *(each for each in attempts if each.engine != action.engine))
         return Plan(
-            self._largest_first if to_large else (small, *self._largest_first[:-1]),
+            attempts,
             self.name,
             self.version,
             reason,
@@ -199,15 +202,14 @@ class FewShot:
             proof = self._gate.proof(ask.tenant, shared_scope(question.scope), vector, chosen, bank)
         return _Found(near, chosen, proof, counts(near_enough), knobs)
 
-    @staticmethod
-    def _decided(found: _Found) -> tuple[str, bool]:
-        """Why which engine answers, and whether the small one gets examples."""
+    def _decided(self, found: _Found) -> tuple[str, Action | None]:
+        """Why which engine answers, and how a smaller one does; None: the reference does."""
         if found.proof is not None:
             opened = found.proof.open_actions()
-            return ("proven", opened[0].with_examples) if opened else (SHADOW, False)
+            return ("proven", opened[0]) if opened else (SHADOW, None)
         if found.novel:
-            return "novel", False
-        return ("familiar", True) if found.chosen else ("no_example_fits", False)
+            return "novel", None
+        return ("familiar", Action(self._small, True)) if found.chosen else ("no_example_fits", None)
 
     def _within_budget(self, nearest_first: list[Candidate], ask: Ask, knobs: Knobs) -> tuple[Candidate, ...]:
         most = knobs.max_examples if ask.max_examples is None else min(ask.max_examples, knobs.max_examples)

@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from router.digest import shared_scope
 from router.guarantee.evidence import Evidence, Turned
@@ -180,6 +181,7 @@ class Gate:
         `examples`: those that would be sent along, if any, out of the tenant's `bank` of so many.
         """
         shown = near(examples)
+        more: dict[str, Callable[[], None]] = {}
         with self._lock:
             state = self._scopes.get((tenant, scope, self.version), self._unknown)
             weighed = []
@@ -235,9 +237,14 @@ class Gate:
                 # Too much to do for checks, or people's word opened it, of whom nobody knows whom they are asked of: what is
                 # proven is believed.
                 ledger.assume(decides.region.most_lost)
+                strike = partial(ledger.assume, -decides.region.most_lost)
+                more["take_back"] = partial(self._take_back, strike, decides.region, share)
             elif decides is not None:
                 excused = state.excused
-                noted |= {_NUMBER: ledger.serve(excused), _CHECKED: share, _EXCUSED: excused}
+                number = ledger.serve(excused)
+                noted |= {_NUMBER: number, _CHECKED: share, _EXCUSED: excused}
+                strike = partial(ledger.take_back, number, share, excused)
+                more["take_back"] = partial(self._take_back, strike, decides.region, share)
         if examples:
             noted |= {_SIMILARITY: shown.similarity, _AGREEMENT: shown.agreement, _BANK: float(bank)}
         if self.version is not None:
@@ -253,7 +260,13 @@ class Gate:
             probing=decides is None and share <= PROBE_SHARE,
             shut=shut,
             seconds=seconds,
+            **more,
         )
+
+    def _take_back(self, strike: Callable[[], None], region: Region, share: float) -> None:
+        with self._lock:
+            strike()
+            region.awaited.unwish(share)
 
     def _in_order(self, scope: str, actions: dict[Action, Regions]) -> dict[Action, Regions]:
         """Order actions: those that a rehearsal found best first; else the cheapest."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -35,6 +35,10 @@ class Standing:
     """Probability, 0 to 1, that this action is among those compared where the request is compared at all."""
 
 
+def _nothing() -> None:
+    """Nothing was offloaded."""
+
+
 @dataclass(frozen=True, slots=True)
 class Proof:
     """The proofs for one request (Plan.proof)."""
@@ -63,6 +67,9 @@ class Proof:
 
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Mean time of an answer in the scope lately, by the way's key in `noted` or gate.REFERENCE; of those known."""
+
+    take_back: Callable[[], None] = field(default=_nothing, compare=False, repr=False)
+    """Strikes the request from what is offloaded: the reference answered it after all. To be called once at most."""
 
     def nearest_to_proof(self) -> Standing | None:
         """The standing that decides where one is open, else the one with the highest lower bound; None without any."""

@@ -175,11 +175,18 @@ class Config(Settings):
                 f"models.{name} stands for several names, and what is learnt of one says nothing of another: leave its "
                 "policy fixed and its tasks away, and list names that are to be routed by themselves"
             )
-        for engine in (*model.engines, *((model.larger_context,) if model.larger_context else ())):
+        larger = (model.larger_context,) if model.larger_context else ()
+        for engine in (*model.engines, *model.cascade, *larger):
             if engine not in self.engines:
                 raise ValueError(
                     f"models.{name} names the engine {engine!r}; known engines: {known}{meant(engine, self.engines)}"
                 )
+
+        if model.agreement in self.engines:
+            raise ValueError(
+                f"models.{name}.cascade is asked under the name {model.agreement!r}, which an engine has: call that engine "
+                "something else"
+            )
 
     def _policy_can_work(self, name: str, model: ModelSettings) -> None:
         if model.policy == "in_context" and not any(map(self._price_of, model.engines)):

@@ -47,7 +47,11 @@ def _urls(config: Config) -> Iterator[str]:
 
 
 def _unused_engines(config: Config) -> Iterator[str]:
-    used = {name for model in config.models.values() for name in (*model.engines, model.larger_context)}
+    used = {
+        name
+        for model in config.models.values()
+        for name in (*model.engines, *model.cascade, model.larger_context)
+    }
     replay = config.replay
     used |= {
         replay.judge,

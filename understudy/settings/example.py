@@ -56,7 +56,7 @@ _ENGINES: dict[str, tuple[type[BaseModel], str]] = {
     ),
     "small": (VLLMEngine, "kind base_url"),
 }
-_MODEL = "engines policy proof max_loss in_context.preference in_context.max_examples"
+_MODEL = "engines cascade policy proof max_loss in_context.preference in_context.max_examples"
 _GIVEN: dict[str, Any] = {
     "upstream.base_url": "https://api.openai.com/v1",
     "engines.large.kind": "openai",

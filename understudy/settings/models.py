@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -10,6 +10,7 @@ from understudy.settings.group import Settings
 from understudy.settings.tasks import TaskSettings, check_names
 
 _MOST_ENGINES = 8
+_FEWEST_OF_A_CASCADE = 3
 
 
 class FewShotSettings(Settings):
@@ -80,6 +81,9 @@ class ModelAdvanced(Settings):
     load_strength: float = Field(
         0.5, ge=0, description="Reward an engine loses per unit of utilisation above it; 0 ignores load."
     )
+    cascade_wait_s: float = Field(
+        10, gt=0, description="Longest wait for a cascade's small engines; after it the large one is asked."
+    )
     opted_out_keys: tuple[str, ...] = Field(
         (), description="Ids of keys whose requests are never used to explore."
     )
@@ -106,6 +110,11 @@ class ModelSettings(Settings):
 
     engines: tuple[str, ...] = Field(
         min_length=1, description="Engines from small to large; the last is the reference."
+    )
+    cascade: tuple[str, ...] = Field(
+        (),
+        description="Small engines that are asked at the same time, then the large one: where all small ones give the same "
+        "short answer, the first one's may be served once that is proven. engines may be left out beside it.",
     )
     policy: Literal["in_context", "few_shot", "fixed"] = Field(
         "fixed",
@@ -137,7 +146,15 @@ class ModelSettings(Settings):
     )
     advanced: ModelAdvanced = Field(ModelAdvanced(), description="Less common settings.")
 
-    @field_validator("engines")
+    @model_validator(mode="before")
+    @classmethod
+    def _ends_of_the_cascade(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("cascade") and "engines" not in data:
+            cascade = tuple(data["cascade"])
+            return {**data, "engines": (cascade[0], cascade[-1])}
+        return data
+
+    @field_validator("engines", "cascade")
     @classmethod
     def _each_once(cls, engines: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(engines)) < len(engines):
@@ -169,12 +186,39 @@ class ModelSettings(Settings):
             )
         if (self.policy, self.proof) == ("few_shot", "floor"):
             raise ValueError("proof: floor needs policy in_context; write on or off")
+        if self.cascade:
+            self._cascade_can_work()
         if self.tasks and not self.remember:
             raise ValueError(
                 "tasks names tasks, but remember is false: a student is trained on the reference's answers; leave "
                 "remember on, or take the tasks away"
             )
         return self
+
+    def _cascade_can_work(self) -> None:
+        listed = ", ".join(self.cascade)
+        if len(self.cascade) < _FEWEST_OF_A_CASCADE:
+            raise ValueError(f"cascade is {listed}; it needs two small engines, then the large one")
+        if self.cascade[0] not in self.engines[:-1] or self.cascade[-1] != self.engines[-1]:
+            raise ValueError(
+                f"cascade is {listed}, but engines is {', '.join(self.engines)}: its first must be one of the small "
+                "engines, and both must end with the same large one"
+            )
+        if not self.proves:
+            raise ValueError(
+                f"cascade is {listed}, but policy is {self.policy} and proof {self.proof}: agreement serves only where "
+                "it is proven; set policy to in_context or few_shot, and proof to on"
+            )
+
+    @property
+    def agreement(self) -> str:
+        """The name among the engines of what answers where the cascade's small ones agree; empty without a cascade."""
+        return "+".join(self.cascade[:-1])
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """The engines from small to large, the cascade among them before the last."""
+        return (*self.engines[:-1], self.agreement, self.engines[-1]) if self.cascade else self.engines
 
     @property
     def find_tasks(self) -> bool:

@@ -77,7 +77,7 @@ def _offered(config: Config, listed: list[tuple[str, ...]]) -> dict[str, list[st
     found = {}
     for name, model in config.models.items():
         if allowed(name):
-            engines = dict.fromkeys((*model.engines, *filter(None, [model.larger_context])))
+            engines = dict.fromkeys((*model.engines, *model.cascade, *filter(None, [model.larger_context])))
             found[name] = [f"engines.{one}.price" for one in engines if not config.engines[one].price.known]
     if config.upstream is None:
         return found

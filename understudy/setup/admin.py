@@ -168,7 +168,7 @@ def _model(config: Config, name: str) -> ServedFacts:
     settings = config.models[name]
     return ServedFacts(
         name,
-        settings.engines,
+        settings.ways,
         settings.policy,
         settings.max_loss if settings.proof == "floor" else None,
         promised(config, settings),

@@ -13,6 +13,7 @@ from yarl import URL
 
 from engines.anthropic_http import AnthropicHTTP
 from engines.azure_http import AzureHTTP
+from engines.cascade import Cascade
 from engines.engine import Engine, EngineInfo, Price
 from engines.openai_http import OpenAIHTTP
 from engines.proxies import proxy_for
@@ -25,6 +26,7 @@ from engines.tells_usage import TellsUsage
 from engines.timeouts import Timeouts
 from engines.vllm_dialect import Dialect, Priorities
 from engines.vllm_server import VLLMServer
+from learning.outcomes.equal import same
 from router.model_names import ByModelName
 from understudy.cannot_start import CannotStart
 from understudy.settings.client_key import own_key, same_origin, takes_client_key
@@ -86,6 +88,23 @@ def engines(config: Config, tenants: Tenants) -> dict[str, Engine]:
         # Over no server: that it has no prediction is no reason to ask it less.
         found.setdefault(STUDENT, StudentEngine())
     return found
+
+
+def cascades(config: Config, engines: Mapping[str, Engine]) -> dict[str, Engine]:
+    """Every model's cascade by its name, over the engines that it asks. Of the same engines the shorter wait counts."""
+    models = sorted(
+        (model for model in config.models.values() if model.cascade),
+        key=lambda model: -model.advanced.cascade_wait_s,
+    )
+    return {
+        model.agreement: Cascade(
+            model.agreement,
+            [engines[name] for name in model.cascade[:-1]],
+            same,
+            model.advanced.cascade_wait_s,
+        )
+        for model in models
+    }
 
 
 def own_keys(config: Config, tenants: Tenants) -> dict[str, str]:

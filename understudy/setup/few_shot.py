@@ -68,7 +68,7 @@ def few_shot(
     )
     small = engines[settings.engines[0]]
     policy = FewShot(
-        settings.engines,
+        settings.ways,
         memory.embedder,
         retriever,
         executor,

@@ -115,7 +115,7 @@ def in_context(
         broken=lambda kind: metrics.broken.labels(kind).inc(),
     )
     policy = InContext(
-        [engines[each] for each in settings.engines],
+        [engines[each] for each in settings.ways],
         embedder,
         retriever,
         partial(follower.of, model=name),
@@ -213,4 +213,4 @@ def _knobs(settings: ModelSettings, remembered: MemorySettings) -> Knobs:
 
 def _actions(settings: ModelSettings) -> int:
     """Every engine without examples, and every one but the reference with them."""
-    return 2 * len(settings.engines) - 1
+    return 2 * len(settings.ways) - 1

@@ -72,7 +72,7 @@ def keepers(built: Built) -> list[Keeper]:
         found += built.around_examples(keeper)
         found.append(UseKeeper(store.examples.ledger, dearest))
         if config.feedback.enabled or any(m.policy == "in_context" for m in config.models.values()):
-            engines = {name: model.engines for name, model in config.models.items()}
+            engines = {name: model.ways for name, model in config.models.items()}
             version = memory.embedder.version
             found.append(ChoiceKeeper(store.decisions.choices, engines, embedding_version=version))
         if config.feedback.advanced.regenerated:

@@ -109,7 +109,7 @@ def judging(
 
     return Judging(
         engines,
-        {name: model.engines for name, model in config.models.items()},
+        {name: model.ways for name, model in config.models.items()},
         configured.engine if configured else None,
         store.outcomes,
         metrics,

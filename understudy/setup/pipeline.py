@@ -70,10 +70,10 @@ def _not_listed(built: Built) -> ServedModel:
 
 def _served(built: Built, name: str, settings: ModelSettings) -> ServedModel:
     larger = (settings.larger_context,) if settings.larger_context else ()
-    servers = [built.config.engines[engine] for engine in (*settings.engines, *larger)]
+    servers = [built.config.engines[engine] for engine in (*settings.engines, *settings.cascade, *larger)]
     return ServedModel(
         name,
-        settings.engines,
+        settings.ways,
         built.policies.get(name) or fixed(settings),
         remember=settings.remember,
         continue_broken=settings.advanced.continue_broken,
@@ -89,7 +89,7 @@ def _served(built: Built, name: str, settings: ModelSettings) -> ServedModel:
 def stand_ins(settings: ModelSettings) -> StandIns:
     """Name who answers where a model's engine cannot."""
     proof = "off" if settings.policy == "fixed" else settings.proof
-    return StandIns(settings.engines, settings.stand_ins, proof)
+    return StandIns(settings.ways, settings.stand_ins, proof)
 
 
 def fixed(settings: ModelSettings) -> Policy:

@@ -24,7 +24,7 @@ def gates(
     latest one's report."""
     return {
         name: Gate(
-            model.engines[:1] if model.policy == "few_shot" else model.engines[:-1],
+            _small(model),
             max_loss=model.max_loss,
             version=_version(model, engines),
             load=load,
@@ -35,8 +35,17 @@ def gates(
     }
 
 
+def _small(model: ModelSettings) -> tuple[str, ...]:
+    """The engines that need proof."""
+    if model.policy == "in_context":
+        return model.ways[:-1]
+    return (model.engines[0], model.agreement) if model.cascade else model.engines[:1]
+
+
 def _version(model: ModelSettings, engines: Mapping[str, AnyEngine]) -> float:
     """Another number where another model answers behind an engine's name, or another policy chooses the examples."""
-    upstream = [[name, getattr(engines.get(name), "model", None)] for name in model.engines]
+    upstream = [
+        [name, getattr(engines.get(name), "model", None)] for name in (*model.engines, *model.cascade)
+    ]
     told = json.dumps([model.policy, upstream]).encode()
     return float(int.from_bytes(hashlib.blake2b(told, digest_size=6).digest()))

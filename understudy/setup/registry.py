@@ -5,7 +5,7 @@ from __future__ import annotations
 from engines.engine import Engine
 from engines.registry import Registry
 from understudy.built import Built
-from understudy.setup.engines import UPSTREAM, engines, upstream
+from understudy.setup.engines import UPSTREAM, cascades, engines, upstream
 
 
 def add_to(built: Built) -> None:
@@ -16,7 +16,8 @@ def add_to(built: Built) -> None:
         found = dict(built.engines_as(found))
     # No guard around the default upstream: it is passed through, not managed, and its head leaves as soon as it is here.
     passed_through: dict[str, Engine] = {UPSTREAM: built.upstream} if built.upstream else {}
-    built.engines = Registry({**found, **passed_through, **_carrying_out(built)})
+    agreeing = cascades(built.config, found)
+    built.engines = Registry({**found, **agreeing, **passed_through, **_carrying_out(built)})
 
 
 def _carrying_out(built: Built) -> dict[str, Engine]:

@@ -38,7 +38,7 @@ def add_to(built: Built) -> None:
     wrapped: dict[str, Policy] = {
         name: NeuralCache(
             policies[name],
-            model.engines,
+            model.ways,
             found[name].posed,
             embedder,
             opened,

@@ -56,6 +56,19 @@ def test_a_good_engine_answers_most_requests_after_a_while() -> None:
     assert min(shares) > 0.5
 
 
+def test_an_answer_that_was_not_given_out_after_all_counts_for_nothing() -> None:
+    ledger, other = Ledger(0.05, 0.05), Ledger(0.05, 0.05)
+    ledger.asked = other.asked = 1000
+    for _ in range(3):
+        ledger.serve(0.01)
+        other.serve(0.01)
+    before = other.room()
+    for _ in range(50):
+        share = other.share()
+        other.take_back(other.serve(0.01), share, 0.01)
+    assert other.room() == pytest.approx(before) == pytest.approx(ledger.room())
+
+
 def test_checks_that_do_not_come_back_end_it() -> None:
     ledger = Ledger(0.05, 0.05)
     ledger.asked = 10_000

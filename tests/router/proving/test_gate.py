@@ -126,6 +126,18 @@ def test_an_open_region_answers_nobody_while_its_checks_tell_nothing() -> None:
     assert asked(made).open_actions() == (HELPED,)
 
 
+def test_answers_that_are_not_given_out_after_all_leave_no_checks_to_miss() -> None:
+    """As of a cascade whose engines do not agree: the reference answers."""
+    now = [0.0]
+    made = Gate(("small",), 0.05, clock=lambda: now[0])
+    compare(made, HELPED, 1.0, 1500)
+    for _ in range(200):
+        now[0] += 1.0
+        proof = asked(made)
+        assert proof.open_actions() == (HELPED,)
+        proof.take_back()
+
+
 def test_checks_that_are_shed_are_not_missed_and_their_answers_are_taken_to_lose_what_was_proven() -> None:
     now, load = [0.0], Shedding()
     made = Gate(("small",), 0.05, clock=lambda: now[0], load=load)

@@ -42,6 +42,23 @@ REFUSED = {
     "a number for a text": (UP + "listen: {host: 127}\n", ["listen.host is 127", "string"]),
     "a date for a number": (UP + "listen: {port: 2024-10-21}\n", ["listen.port is '2024-10-21'"]),
     "a tag that does not fit": (UP + "listen: {port: !!int eighty}\n", ["line 2", "this is no int"]),
+    "a cascade of two": (
+        TWO + "models: {m: {cascade: [small, large], policy: few_shot}}\nmemory: {}\n",
+        ["cascade is small, large", "needs two small engines"],
+    ),
+    "a cascade of strangers": (
+        TWO + "models: {m: {cascade: [small, smal, large], policy: few_shot}}\nmemory: {}\n",
+        ["models.m names the engine 'smal'", "did you mean small?"],
+    ),
+    "a cascade that ends elsewhere": (
+        TWO
+        + "models: {m: {engines: [small, large], cascade: [large, other, small], policy: few_shot}}\nmemory: {}\n",
+        ["cascade is large, other, small", "engines is small, large"],
+    ),
+    "a cascade that nothing proves": (
+        TWO + "models: {m: {cascade: [small, other, large]}}\n",
+        ["policy is fixed", "set policy to in_context or few_shot, and proof to on"],
+    ),
     "a port that is none": (UP + "listen: {port: 70000}\n", ["listen.port is 70000", "65535"]),
     "no workers": (UP + "listen: {workers: 0}\n", ["listen.workers is 0"]),
     "endless time": (UP + "memory: {exact: {ttl_s: .inf}}\n", ["memory.exact.ttl_s is inf", "finite"]),

@@ -1,0 +1,1 @@
+"""Whether small engines that agree are right: a cascade on recorded answers."""
