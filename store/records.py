@@ -535,7 +535,7 @@ class TaskAnswer:
     version: int | None = None
     """The student's."""
     checked: int = 0
-    """DRAWN, ALL_TO_TEACHER, their sum, or 0."""
+    """DRAWN, ALL_TO_TEACHER, their sum, or 0; from the third bit on what router.tasks.takeover notes."""
     contributor: str = ""
     """As of Example.contributor, so that it goes when its contributor is forgotten."""
     end_user: str = ""

@@ -178,7 +178,6 @@ def _listed(
         "strategy": task.strategy if task is not None else None,
         "compared": proven.compared if proven is not None else 0,
         "lower": proven.lower if proven is not None and proven.compared else None,
-        "upper": proven.upper if proven is not None and proven.compared else None,
         "threshold": proven.threshold if proven is not None else None,
         "check_share": proven.check_share if proven is not None and proven.threshold is not None else None,
         "budget": _budget(task),
@@ -211,20 +210,15 @@ def _state(
             "answering",
             "By its budget or fixed threshold: the doubtful requests go to the teacher, nothing is proven first.",
         )
-    if proven.broken_version is not None:
-        return (
-            "stopped",
-            f"Version {proven.broken_version} agreed less than is guaranteed: the teacher answers until a newer version is"
-            " there.",
-        )
     if proven.threshold is not None:
         return "answering", f"It answers what it is at least {proven.threshold:.0%} sure of."
-    more = proven.expected_more
-    return "comparing", (
-        "Its answers are compared with the teacher's; it is not expected to meet the guarantee yet."
-        if more is None
-        else f"Its answers are compared with the teacher's; about {more} more comparisons are expected."
-    )
+    if proven.waits and proven.compared:
+        return (
+            "waiting",
+            "What its answers may have lost has used up what is guaranteed: the teacher answers about"
+            f" {proven.waits} more requests.",
+        )
+    return "comparing", "Its answers are compared with the teacher's; so far it is not sure enough of any."
 
 
 def _budget(task: Task | None) -> str:

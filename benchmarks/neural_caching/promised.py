@@ -11,7 +11,6 @@ import numpy.typing as npt
 from benchmarks.neural_caching.streams import Stream
 from benchmarks.neural_caching.student import BatchStudent, trained
 from learning.tasks.training import faded
-from router.tasks.drift import Drift
 from router.tasks.promise import Promise
 
 MAX_LOSS = 0.05
@@ -21,7 +20,6 @@ after it was stopped."""
 _AHEAD = 400
 """Requests that are predicted at once."""
 _HALF_LIFE_LABELS = 5_000
-_DRIFT_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ def promised(stream: Stream, seed: int) -> PromiseRun:
     """Play one stream."""
     order = stream.ordered(seed)
     told = stream.told(order)
-    promise, drift, coins = Promise(MAX_LOSS), Drift(), random.Random(seed)
+    promise, coins = Promise(MAX_LOSS), random.Random(seed)
     student: BatchStudent | None = None
     kept: list[int] = []
     next_training, closed, lost, most = _FIRST, 0, 0, 0.0
@@ -64,23 +62,18 @@ def promised(stream: Stream, seed: int) -> PromiseRun:
         if len(kept) >= next_training:
             student = _trained(stream, order, told, kept, place, seed) or student
             next_training, block = int(len(kept) * _GROWTH) + 1, _Block.none()
+        promise.request()
         if student is not None:
             if place not in block:
                 block = _Block.of(stream, order, told, student, place)
-            confidence, agreed, distance = block.at(place)
-            standing = promise.standing
-            would = standing.threshold is not None and confidence >= standing.threshold
-            drift.seen(student.version, distance)
-            share = max(standing.check_share, _DRIFT_SHARE if drift.found else 0.0)
-            by_student = would and coins.random() >= share
+            confidence, agreed = block.at(place)
+            share = promise.to_answer(confidence)
+            by_student = share is not None and coins.random() >= share
             confidences[place], agreed_all[place], served[place] = confidence, agreed, by_student
-            turned = promise.add(confidence, student.version, None if by_student else agreed)
-            if not by_student:
-                drift.told(student.version, confidence, agreed=agreed)
+            turned = promise.add(confidence, None if by_student else agreed, share)
             if turned is not None and not turned.opened:
                 closed += 1
-                if promise.standing.threshold is None:
-                    next_training = min(next_training, len(kept) + _FIRST)
+                next_training = min(next_training, len(kept) + _FIRST)
             lost += by_student and not agreed
         if not served[place]:
             kept.append(place)
@@ -123,19 +116,18 @@ class _Block:
     start: int
     confidences: list[float]
     agreed: list[bool]
-    distances: list[float]
 
     def __contains__(self, place: int) -> bool:
         return self.start <= place < self.start + len(self.confidences)
 
-    def at(self, place: int) -> tuple[float, bool, float]:
-        """Confidence, whether it agrees, distance."""
+    def at(self, place: int) -> tuple[float, bool]:
+        """Confidence, whether it agrees."""
         n = place - self.start
-        return self.confidences[n], self.agreed[n], self.distances[n]
+        return self.confidences[n], self.agreed[n]
 
     @classmethod
     def none(cls) -> _Block:
-        return cls(0, [], [], [])
+        return cls(0, [], [])
 
     @classmethod
     def of(
@@ -147,5 +139,4 @@ class _Block:
         agreed = [
             student.labels[top] == said for top, said in zip(tops, told[start : start + _AHEAD], strict=True)
         ]
-        far = 1 - (stream.vectors[places] @ student.sample.T).max(axis=1)
-        return cls(start, np.exp(logs.max(axis=1)).tolist(), agreed, far.tolist())
+        return cls(start, np.exp(logs.max(axis=1)).tolist(), agreed)

@@ -61,5 +61,4 @@ def _say(task: Task, turned: Turned[float], *, live: bool) -> None:
         confidence=round(turned.way, 3),
         compared=turned.compared,
         lower=round(turned.lower, 3),
-        upper=round(turned.upper, 3),
     )

@@ -81,13 +81,13 @@ def student_opens(
         for start in range(0, len(predicted), every):
             stretch = predicted[start : start + every]
             for one in draw.choices(stretch, k=len(stretch)):
+                promise.request()
                 if one is None:
                     continue
-                least = promise.standing.threshold
-                would = least is not None and one.confidence >= least
-                checked = would and draw.random() < promise.standing.check_share
-                answered += would and not checked
-                promise.add(one.confidence, one.version, None if would and not checked else one.agreed)
+                share = promise.to_answer(one.confidence)
+                by_student = share is not None and draw.random() >= share
+                answered += by_student
+                promise.add(one.confidence, None if by_student else one.agreed, share)
         shares.append(answered / max(1, len(predicted)))
     return _foreseen(len(predicted), shares)
 

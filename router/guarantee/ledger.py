@@ -18,13 +18,13 @@ import secrets
 from router.guarantee.losses import Losses
 
 SHARES = (0.25, 0.15, 0.1)
-"""Shares of the answers that are checked: the first at the beginning, the others once there is so much room (`_ROOM`) that
+"""Shares of the answers that are checked: the first at the beginning, the others once there is so much room (`ROOMS`) that
 less checking suffices. The lower it is, the more may be hidden, so answers are bounded apart by their share."""
 _ALPHAS = (0.6, 0.25, 0.15)
 _FALLING = 0.75
 """See Losses: what matters is the beginning."""
 _LATELY = 100
-_ROOM = (45.0, 150.0)
+ROOMS = (45.0, 150.0)
 """Room, in answers, from which on the next lower share suffices: somewhat more than its first answers may hide."""
 
 
@@ -34,7 +34,9 @@ class _Tier:
     def __init__(self, share: float, alpha: float) -> None:
         self._share = share
         self._losses = Losses(share, alpha, _FALLING)
-        self._most = 0.0
+        self._most = self._withheld = 0.0
+        self.served = 0
+        """Answers that this worker counted."""
         self._due = self._checks = 0.0
         """Checks of this worker's answers that were to be expected, and those that came back."""
         self._lately_due = self._lately = 0.0
@@ -42,6 +44,7 @@ class _Tier:
 
     def serve(self) -> None:
         """Count an answer that this worker gives out."""
+        self.served += 1
         self._due += self._share
         self._lately_due = self._lately_due * (1.0 - 1.0 / _LATELY) + self._share
         self._lately *= 1.0 - 1.0 / _LATELY
@@ -58,23 +61,40 @@ class _Tier:
         self._losses.add(loss, self._share)
         self._most = self._losses.most()
 
+    def withhold(self, loss: float) -> None:
+        """Count what a check found before the answer was given out: that was not lost."""
+        self._withheld += loss
+        self.check(loss, own=True)
+
+    def begin(self) -> None:
+        """Take into account what may be lost before the first check."""
+        self._most = self._most or self._losses.most()
+
     def lost(self) -> float:
         """What its answers have lost at most: more if fewer checks came back than chance explains, as for want of money."""
         fewer = max(
             _surely(self._due) / max(1.0, self._checks), _surely(self._lately_due) / max(1.0, self._lately)
         )
-        return self._most * max(1.0, fewer)
+        return (self._most - self._withheld) * max(1.0, fewer)
 
 
 class Ledger:
     """The account of one tenant and served model. Not thread-safe."""
 
-    def __init__(self, max_loss: float, alpha: float) -> None:
-        """`max_loss`: share of the requests, 0 to 1, that may be lost. `alpha`: chance that more are ever lost."""
+    def __init__(
+        self,
+        max_loss: float,
+        alpha: float,
+        shares: tuple[float, float, float] = SHARES,
+        rooms: tuple[float, float] = ROOMS,
+    ) -> None:
+        """`max_loss`: share of the requests, 0 to 1, that may be lost. `alpha`: chance that more are ever lost. `shares` and
+        `rooms`: as SHARES and ROOMS."""
         self._max_loss = max_loss
-        self._tiers = [_Tier(share, alpha * part) for share, part in zip(SHARES, _ALPHAS, strict=True)]
+        self._shares, self._rooms = shares, rooms
+        self._tiers = [_Tier(share, alpha * part) for share, part in zip(shares, _ALPHAS, strict=True)]
         self._stage = 0
-        """Place in SHARES of the one that suffices now."""
+        """Place in `shares` of the one that suffices now."""
         self.by = secrets.randbits(48)
         """Names this worker among those that keep the account."""
         self.asked = 0
@@ -129,8 +149,22 @@ class Ledger:
             self._excused += excused / share
 
     def _tier(self, share: float) -> _Tier:
-        place = next((place for place, each in enumerate(SHARES) if share >= each), len(SHARES) - 1)
-        return self._tiers[place]
+        return next(
+            (tier for tier, each in zip(self._tiers, self._shares, strict=True) if share >= each),
+            self._tiers[-1],
+        )
+
+    def settle(self, share: float, withheld: float | None) -> None:
+        """Count an answer that a log tells together with its check. `withheld`: the loss that the check found before the
+        answer was given out; None: it was not checked."""
+        tier = self._tier(share)
+        tier.serve()
+        self.served += 1
+        self._heard = self.served
+        if withheld is None:
+            tier.begin()
+        else:
+            tier.withhold(withheld)
 
     def allows(self) -> bool:
         """Tell whether another answer may be given out."""
@@ -139,9 +173,9 @@ class Ledger:
     def share(self) -> float:
         """The probability with which the next answer is to be checked."""
         room = self.room()
-        while self._stage < len(_ROOM) and room >= _ROOM[self._stage]:
+        while self._stage < len(self._rooms) and room >= self._rooms[self._stage]:
             self._stage += 1
-        return SHARES[self._stage]
+        return self._shares[self._stage]
 
     def room(self) -> float:
         """How many more answers may be lost."""
@@ -161,8 +195,11 @@ class Ledger:
     def lost(self) -> float:
         """What the answers whose checks are back have lost at most, in answers."""
         heard = self._heard + sum(self._heard_elsewhere.values())
-        most = min(float(heard), sum(tier.lost() for tier in self._tiers))
-        return max(0.0, most - self._excused) + self._assumed
+        if self._elsewhere:
+            most = sum(tier.lost() for tier in self._tiers)
+        else:
+            most = sum(min(tier.lost(), tier.served) for tier in self._tiers)
+        return max(0.0, min(float(heard), most) - self._excused) + self._assumed
 
 
 def _surely(due: float) -> float:

@@ -24,7 +24,7 @@ from router.prompt import prompt_tokens
 from router.tasks.student import Student, Students, predicted
 from router.tasks.takeover import Decided, Takeover
 from router.tasks.task import Posed, Task
-from store.records import ALL_TO_TEACHER, DRAWN, Vector
+from store.records import ALL_TO_TEACHER, Vector
 
 STUDENT = "student"
 """Name of the engine that answers with a prediction (engines.student)."""
@@ -97,10 +97,10 @@ class NeuralCache:
                 usd = self._price.compared_usd(prompt_tokens(ask.chat), _LABEL_TOKENS)
                 decided = takeover.decide(prediction, usd)
         if decided.by == "student" and prediction is not None:
-            return await self._by_student(ask, posed, prediction, vector, stages)
+            return await self._by_student(ask, posed, prediction, decided, vector, stages)
         plan = await self.inner.decide(ask)
         shut = takeover.all_to_teacher(plan.proof)
-        checked = DRAWN * decided.checked | ALL_TO_TEACHER * shut
+        checked = decided.checked | ALL_TO_TEACHER * shut
         changes: dict[str, Any] = {"prediction": prediction, "checked": checked}
         if decided.by == "teacher" and not shut:
             reason = "student_check"
@@ -148,7 +148,13 @@ class NeuralCache:
         return found
 
     async def _by_student(
-        self, ask: Ask, posed: Posed, prediction: Prediction, vector: Vector | None, stages: Stages
+        self,
+        ask: Ask,
+        posed: Posed,
+        prediction: Prediction,
+        decided: Decided,
+        vector: Vector | None,
+        stages: Stages,
     ) -> Plan:
         """The student's answer; where another policy weighs rewards, only if its own is not lower."""
         stand_ins = tuple(Attempt(engine) for engine in reversed(self._engines))
@@ -156,7 +162,8 @@ class NeuralCache:
         if self.inner.name == "in_context":
             plan = await self.inner.decide(ask)
             if self._weighs_more(ask, plan, prediction):
-                return _noting(plan, stages, **_of_task(plan, posed, vector), prediction=prediction)
+                told = {"prediction": prediction, "checked": decided.checked}
+                return _noting(plan, stages, **_of_task(plan, posed, vector), **told)
         return _noting(
             plan,
             stages,
@@ -170,6 +177,7 @@ class NeuralCache:
             helped=None,
             shadow=(),
             prediction=prediction,
+            checked=decided.checked,
         )
 
     def _weighs_more(self, ask: Ask, plan: Plan, prediction: Prediction) -> bool:

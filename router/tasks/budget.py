@@ -33,9 +33,14 @@ class Purse:
         self._calls = self._requests = self._yesterday = 0
         self._pending: deque[float] = deque()
         self._usd, self._priced = 0.0, 0
+        self._begun = budget.share is None
+        """A share is one of the requests since the first version: what was asked to train it cannot be asked less."""
 
-    def count(self, at_s: float, *, called: bool) -> None:
-        """Count one request of the log."""
+    def count(self, at_s: float, *, called: bool, predicted: bool = True) -> None:
+        """Count one request of the log. `predicted`: whether there was a student that could tell."""
+        self._begun = self._begun or predicted
+        if not self._begun:
+            return
         self._turn(at_s)
         if at_s // _DAY_S == self._day:
             self._requests += 1
@@ -43,7 +48,8 @@ class Purse:
 
     def call(self, usd: float) -> None:
         """The teacher is being asked; `usd`: about what that costs."""
-        self._pending.append(self._clock())
+        if self._begun:
+            self._pending.append(self._clock())
         # The latest calls weigh most, and the mean is known from the first on.
         self._priced = min(_USUAL_FOR, self._priced + 1)
         self._usd += (usd - self._usd) / self._priced

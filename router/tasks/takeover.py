@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -22,7 +23,7 @@ from router.proving.standing import Proof
 from router.tasks.budget import Purse
 from router.tasks.drift import Drift
 from router.tasks.form import normalised
-from router.tasks.promise import Promise, Standing
+from router.tasks.promise import SHARES, Promise, Standing
 from router.tasks.strategies import STRATEGIES, Threshold
 from router.tasks.task import Task
 from store.records import ALL_TO_TEACHER, DRAWN, TaskAnswer
@@ -30,7 +31,11 @@ from store.records import ALL_TO_TEACHER, DRAWN, TaskAnswer
 REST_SHARE = 0.2
 """The share of the requests left by the student that the teacher is asked for if small engines may answer them:
 only then is it a fair sample."""
-_DRIFT_SHARE = 0.5
+_PENDING_S = 60.0
+"""Seconds after which an answer that the log does not tell is no longer awaited: it was not kept."""
+_STAGE_SHIFT, _BY_SHIFT = 2, 4
+"""Bits of TaskAnswer.checked from which on it holds the place in SHARES, plus 1, and the worker: where the student was to
+answer."""
 _OVERDUE, _OVERDUE_S = 9, 5.0
 """See Awaited."""
 
@@ -43,8 +48,8 @@ class Decided:
 
     by: Literal["student", "teacher", "inner"]
     """`inner`: whoever the policy beneath chooses."""
-    checked: bool = False
-    """True if the teacher is asked for a fair comparison."""
+    checked: int = 0
+    """As TaskAnswer.checked, less ALL_TO_TEACHER."""
 
 
 class Takeover:
@@ -63,7 +68,9 @@ class Takeover:
         self._rng = rng or random.Random()
         self._clock = clock
         self._lock = threading.Lock()
-        self._promise = Promise(task.max_loss, self._rest_share)
+        self._promise = Promise(task.max_loss)
+        self._pending: deque[float] = deque()
+        """When this worker decided what the student was to answer, and the log does not tell yet."""
         self._drift = Drift()
         self._awaited = Awaited(_OVERDUE, _OVERDUE_S)
         self._open_scopes: set[str] = set()
@@ -129,17 +136,19 @@ class Takeover:
             return not self._open_scopes
 
     def _by_promise(self, prediction: Prediction) -> Decided:
-        standing = self._promise.standing
-        would = standing.threshold is not None and prediction.confidence >= standing.threshold
-        if not would:
-            fair = self._rest_share < 1 and self._rng.random() < self._rest_share
-            return Decided("teacher", checked=True) if fair else Decided("inner")
-        share = max(standing.check_share, _DRIFT_SHARE if self._drift.found else 0.0)
         now_s = self._clock()
+        while self._pending and self._pending[0] < now_s - _PENDING_S:
+            self._pending.popleft()
+        share = self._promise.to_answer(prediction.confidence, len(self._pending))
+        if share is None:
+            fair = self._rest_share < 1 and self._rng.random() < self._rest_share
+            return Decided("teacher", DRAWN) if fair else Decided("inner")
+        self._pending.append(now_s)
+        noted = SHARES.index(share) + 1 << _STAGE_SHIFT | self._promise.by << _BY_SHIFT
         if self._awaited.overdue(now_s) or self._rng.random() < share:
             self._awaited.wish(1.0, now_s)
-            return Decided("teacher", checked=True)
-        return Decided("student")
+            return Decided("teacher", noted | DRAWN)
+        return Decided("student", noted)
 
     def _by_budget(self, prediction: Prediction) -> Decided:
         share = self._purse.share() if self._purse is not None else 1.0
@@ -159,21 +168,32 @@ class Takeover:
                 return None
             by_teacher = row.answered_by == "teacher"
             if self._purse is not None:
-                self._purse.count(row.at_s, called=by_teacher)
+                self._purse.count(row.at_s, called=by_teacher, predicted=row.version is not None)
+            share = self._promised_share(row)
+            if row.answered_by != "student" or share is not None:
+                self._promise.request()
             if row.confidence is None or row.version is None:
                 return None
             agreed = self._compare(row) if by_teacher else None
             if row.checked & DRAWN:
                 self._awaited.told()
-            threshold = self._promise.standing.threshold
-            served = threshold is not None and row.confidence >= threshold
             rest_share = 1.0 if row.checked & ALL_TO_TEACHER else self._rest_share
-            if not row.checked & DRAWN and (served or rest_share < 1):
+            if not row.checked & DRAWN and rest_share < 1:
                 # Nobody drew it for a comparison: it says something of the task, and nothing of the student's share of it.
                 agreed = None
             if agreed is False:
                 self._known_wrong[row.request_id] = True
-            return self._promise.add(row.confidence, row.version, agreed, rest_share)
+            return self._promise.add(row.confidence, agreed, share, rest_share)
+
+    def _promised_share(self, row: TaskAnswer) -> float | None:
+        """With which probability the teacher was asked, where the student was to answer by the promise; else None."""
+        stage = row.checked >> _STAGE_SHIFT & 3
+        if not stage:
+            return None
+        if self._pending and row.checked >> _BY_SHIFT == self._promise.by:
+            self._pending.popleft()
+        settled = row.answered_by == "student" or (row.answered_by == "teacher" and row.checked & DRAWN)
+        return SHARES[stage - 1] if settled else None
 
     def _compare(self, row: TaskAnswer) -> bool | None:
         """Tell if the teacher said what the student did; None if the student said nothing."""
@@ -194,7 +214,7 @@ class Takeover:
         if normalised(row.label) == normalised(row.student_label) or row.request_id in self._known_wrong:
             return None
         self._known_wrong[row.request_id] = True
-        return self._promise.corrected(row.confidence, row.version)
+        return self._promise.corrected(row.confidence)
 
 
 class Takeovers:

@@ -124,10 +124,10 @@ async def test_the_student_learns_from_the_other_folds_alone() -> None:
 
 
 def test_the_students_promise_is_told_the_log_in_its_order() -> None:
-    said = in_order(tickets(240), every=40)
+    said = in_order(tickets(480), every=80)
     assert said[0] is None and said[-1] is not None and said[-1].version == 5
-    foreseen = student_opens(said, 0.05, every=40, times=4)
-    assert 0.1 < foreseen.share < 0.9, "it takes comparisons first"
+    foreseen = student_opens(said, 0.05, every=80, times=4)
+    assert 0.1 < foreseen.share < 0.9, "there must be room first"
     wrong = [Predicted("label_1", 0.9, agreed=False, version=1)] * 200
     assert student_opens(wrong, 0.05, every=50, times=4).share == 0.0
 

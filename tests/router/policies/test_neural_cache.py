@@ -68,15 +68,14 @@ class GivenStudent:
 
 
 class Given:
-    """A policy with a student; `proven`: whether the log has shown that it is good."""
+    """A policy with a student; `proven`: requests by which the log has shown that it is good."""
 
     def __init__(
-        self, student: GivenStudent | None, task: Task = TASK, *, proven: bool = True, **more: Any
+        self, student: GivenStudent | None, task: Task = TASK, *, proven: int = 1_400, **more: Any
     ) -> None:
         self.takeover = Takeover(task, teacher_answers_rest=True)
-        if proven:
-            for number in range(300):
-                self.takeover.count(told(number))
+        for number in range(proven):
+            self.takeover.count(told(number))
         members = () if student is None else ((7, student),)
         self.students = type("Students", (), {"of": lambda _, task: members})()
         self.executor = ThreadPoolExecutor(1)
@@ -125,12 +124,12 @@ def test_a_proven_student_answers_the_teacher_stands_in_and_some_are_checked() -
 
 
 def test_before_it_is_proven_or_where_it_is_unsure_or_the_input_is_not_its_own_the_teacher_answers() -> None:
-    assert set(Given(GivenStudent(), proven=False).engines()) == {"large"}
+    assert set(Given(GivenStudent(), proven=0).engines()) == {"large"}
     assert set(Given(GivenStudent(0.55)).engines()) == {"large"}
     assert set(Given(GivenStudent(ours=False)).engines()) == {"large"}
     assert set(Given(GivenStudent(), replace(TASK, paused=True)).engines()) == {"large"}
     assert set(Given(None).engines()) == {"large"}
-    assert Given(GivenStudent(), proven=False).decide().prediction is not None, "every answer is a comparison"
+    assert Given(GivenStudent(), proven=0).decide().prediction is not None, "every answer is a comparison"
 
 
 @pytest.mark.parametrize("ask", [{"forced": True}, {"anonymous": True}, {"preference": 1.0}])
@@ -169,9 +168,7 @@ def test_a_quick_student_that_fails_is_bypassed() -> None:
 
 
 def test_a_budget_gives_the_teacher_its_share_and_the_student_the_rest() -> None:
-    given = Given(
-        GivenStudent(0.6), replace(TASK, budget=Budget(share=0.25), strategy="random"), proven=False
-    )
+    given = Given(GivenStudent(0.6), replace(TASK, budget=Budget(share=0.25), strategy="random"), proven=0)
     engines = []
     for number in range(400):
         plan = given.decide()
@@ -183,12 +180,12 @@ def test_a_budget_gives_the_teacher_its_share_and_the_student_the_rest() -> None
 
 def test_checks_that_never_come_back_stop_the_student() -> None:
     now = [1000.0]
-    given = Given(GivenStudent())
+    given = Given(GivenStudent(), proven=7_000)
     given.takeover._clock = lambda: now[0]
     given.engines(300)
-    now[0] += 60
+    now[0] += 61
     assert set(given.engines()) == {"large"}
-    given.takeover.count(replace(told(1), checked=True))
+    given.takeover.count(replace(told(1), checked=1))
     assert "student" in given.engines()
 
 
@@ -223,7 +220,7 @@ class Shut(Fixed):
 def test_while_no_small_engine_may_answer_every_request_is_a_fair_comparison_and_small_ones_are_compared() -> (
     None
 ):
-    given = Given(GivenStudent(), inner=Shut(("large", "small")), proven=False)
+    given = Given(GivenStudent(), inner=Shut(("large", "small")), proven=0)
     given.takeover._rest_share = 0.2
     plans = [given.decide() for _ in range(40)]
     assert all(plan.checked & ALL_TO_TEACHER and plan.shadow and plan.reason == "shadow" for plan in plans)

@@ -59,3 +59,15 @@ def test_a_share_of_the_requests_is_a_share_of_the_requests() -> None:
         purse.count(clock.now, called=call)
         asked += call
     assert 250 <= asked <= 271
+
+
+def test_a_share_is_counted_from_the_first_version_on() -> None:
+    clock = Clock()
+    purse = Purse(Budget(share=0.6), clock)
+    for _ in range(300):
+        purse.call(0.0)
+        purse.count(clock.now, called=True, predicted=False)
+    assert purse.share() == 0.6
+    for _ in range(51):
+        purse.count(clock.now, called=True)
+    assert purse.share() == 0.0
