@@ -135,7 +135,7 @@ class FewShot:
             plan = self._to_large(
                 reason,
                 text=text,
-                vector=question.embedding,
+                vector=None if question.guessed else question.vector,
                 stages=stages,
                 bypassed=question.bypassed + skipped,
             )
@@ -180,7 +180,7 @@ class FewShot:
             self.version,
             reason,
             embedded_text=question.digest.text,
-            vector=question.embedding,
+            vector=None if question.guessed else question.vector,
             neighbours=tuple(found.near),
             stages_s=stages,
             bypassed=question.bypassed,
@@ -206,7 +206,9 @@ class FewShot:
         if self._gate is not None:
             bank = self._retriever.size(ask.tenant)
             scope = shared_scope(question.scope)
-            proof = self._gate.proof(ask.tenant, scope, question.embedding, chosen, bank)
+            proof = self._gate.proof(
+                ask.tenant, scope, None if question.guessed else question.vector, chosen, bank
+            )
         return _Found(near, chosen, proof, counts(near_enough), knobs)
 
     @staticmethod

@@ -234,7 +234,7 @@ class InContext:
                 scope = shared_scope(question.scope)
                 bank = self._retriever.size(ask.tenant)
                 decision.proof = self._gate.proof(
-                    ask.tenant, scope, question.embedding, chosen.examples, bank
+                    ask.tenant, scope, None if question.guessed else vector, chosen.examples, bank
                 )
         with decision.stages.stage("choose"):
             return self._choose(decision, chosen, states)
@@ -369,7 +369,7 @@ class InContext:
             reason,
             probability=taken.probability,
             embedded_text=decision.question.digest.text,
-            vector=decision.question.embedding,
+            vector=None if decision.question.guessed else decision.vector,
             neighbours=tuple(decision.near),
             stages_s=decision.stages.seconds,
             bypassed=tuple(decision.stages.bypassed),
@@ -498,7 +498,7 @@ class InContext:
             "none",
             reason,
             embedded_text=question.digest.text,
-            vector=question.embedding,
+            vector=None if question.guessed else question.vector,
             neighbours=tuple(decision.near) if decision else (),
             stages_s=decision.stages.seconds if decision else question.stages_s,
             bypassed=tuple(bypassed),

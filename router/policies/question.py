@@ -54,11 +54,6 @@ class EmbeddedQuestion:
     stages_s: dict[str, float] = field(default_factory=dict)
     bypassed: tuple[str, ...] = ()
 
-    @property
-    def embedding(self) -> Vector | None:
-        """The embedding itself."""
-        return None if self.guessed else self.vector
-
 
 class QuestionEmbedder:
     """Embeds the question of a request, for policies that compare requests by similarity."""
@@ -123,7 +118,7 @@ class QuestionEmbedder:
 
     async def embedded_later(self, asked: EmbeddedQuestion) -> EmbeddedQuestion:
         """With its embedding, which was late, made when no client waits for one. Raises EmbedderError."""
-        if asked.embedding is not None:
+        if asked.vector is not None and not asked.guessed:
             return asked
         vector = await self._embedder.embed_later(asked.digest.text)
         return replace(asked, refused="", vector=vector, guessed=False)
