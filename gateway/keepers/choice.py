@@ -36,7 +36,7 @@ class ChoiceKeeper:
         plan, attempt = finished.plan, finished.attempt
         if finished.hit is not None or plan is None or attempt is None:
             return
-        if plan.vector is None and plan.choice is None:
+        if plan.vector is None and plan.choice is None and plan.proof is None:
             return
         if finished.asked.controls.no_store:
             yield "choice", "opted_out"
@@ -83,7 +83,7 @@ class ChoiceKeeper:
             cost_usd=finished.cost_usd or 0.0,
             total_ms=round(finished.total_s * 1000, 3),
             first_chunk_ms=None if first_s is None else round(first_s * 1000, 3),
-            scope=plan.proof.scope if plan.proof is not None else "",
+            scope=plan.proof.scope if plan.proof is not None and finished.failed_over is None else "",
             noted=_noted(plan.proof),
             settings=plan.settings,
         )

@@ -14,7 +14,7 @@ import structlog
 
 from learning.guarantee.follower import AT_ONCE, LogFollower
 from router.plan import Action
-from router.proving.gate import OF_REFERENCE, Gate, Opening
+from router.proving.gate import OF_REFERENCE, WITHOUT_VECTOR, Gate, Opening
 from router.proving.regions import Compared
 from store.changes import LOOK_EVERY_S
 from store.decisions.choices import Choices
@@ -65,7 +65,10 @@ class ProofFollower(LogFollower[str, Gate]):
         if not by_small and "reference" not in detail and detail.keys().isdisjoint(OF_REFERENCE):
             return []
         choice = self._choices.get(outcome.tenant, outcome.request_id)
-        if choice is None or choice.vector is None or not choice.scope:
+        if choice is None or not choice.scope:
+            return []
+        if choice.vector is None and WITHOUT_VECTOR not in choice.noted:
+            # Kept before scopes were left out where another engine stood in.
             return []
         if not by_small:
             gate.saw(outcome.tenant, choice.scope, choice.noted, detail, outcome.latency_s or None)

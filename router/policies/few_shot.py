@@ -21,7 +21,7 @@ from router.embedding.templates import Templates
 from router.plan import LATE, SHADOW, Action, Ask, Attempt, Candidate, Plan
 from router.policies.late import LateDecisions
 from router.policies.nearest_examples import attempt, counts, familiar, that_fit
-from router.policies.proven import shadow
+from router.policies.proven import shadow, whole_is_open
 from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
 from router.prompt import tokens_needed
 from router.proving.gate import Gate
@@ -117,6 +117,8 @@ class FewShot:
     async def decide(self, ask: Ask) -> Plan:
         """See router.plan.Policy."""
         question = await self._questions.embed(ask)
+        if question.bypassed and whole_is_open(self._gate, ask, question):
+            question = self._questions.with_guess(question)
         text, vector, stages = question.digest.text, question.vector, question.stages_s
         if question.refused or vector is None:
             plan = self._to_large(question.refused, text=text, stages=stages, bypassed=question.bypassed)
@@ -130,7 +132,13 @@ class FewShot:
         except Exception as error:
             skipped = (f"nearest:{type(error).__name__}",)
             reason = LATE if isinstance(error, TimeoutError) else "no_neighbours_known"
-            plan = self._to_large(reason, text=text, vector=vector, stages=stages, bypassed=skipped)
+            plan = self._to_large(
+                reason,
+                text=text,
+                vector=None if question.guessed else question.vector,
+                stages=stages,
+                bypassed=question.bypassed + skipped,
+            )
             return self._going_on(plan, ask, question)
         finally:
             stages["nearest"] = time.perf_counter() - began
@@ -175,9 +183,10 @@ class FewShot:
             self.version,
             reason,
             embedded_text=question.digest.text,
-            vector=question.vector,
+            vector=None if question.guessed else question.vector,
             neighbours=tuple(found.near),
             stages_s=stages,
+            bypassed=question.bypassed,
             proof=found.proof,
             shadow=shadow(found.proof, with_examples_found),
             found=with_examples_found if found.proof is not None else None,
@@ -199,7 +208,10 @@ class FewShot:
         proof = None
         if self._gate is not None:
             bank = self._retriever.size(ask.tenant)
-            proof = self._gate.proof(ask.tenant, shared_scope(question.scope), vector, chosen, bank)
+            scope = shared_scope(question.scope)
+            proof = self._gate.proof(
+                ask.tenant, scope, None if question.guessed else question.vector, chosen, bank
+            )
         return _Found(near, chosen, proof, counts(near_enough), knobs)
 
     def _decided(self, found: _Found) -> tuple[str, Action | None]:

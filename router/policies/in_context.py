@@ -37,7 +37,7 @@ from router.examples.scorer import Scorer, Scores
 from router.plan import LATE, SHADOW, Action, Ask, Attempt, Candidate, Choice, ExampleSelection, Plan
 from router.policies.late import LateDecisions
 from router.policies.nearest_examples import attempt, counts, familiar, that_fit
-from router.policies.proven import shadow
+from router.policies.proven import shadow, whole_is_open
 from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
 from router.policies.stages import Stages
 from router.prompt import example_tokens, most_answer_tokens, prompt_tokens, tokens_needed
@@ -181,6 +181,8 @@ class InContext:
     async def decide(self, ask: Ask) -> Plan:
         """See router.plan.Policy."""
         question = await self._questions.embed(ask)
+        if question.bypassed and whole_is_open(self._gate, ask, question):
+            question = self._questions.with_guess(question)
         if question.refused or question.vector is None:
             plan = self._to_reference(question.refused, question, question.bypassed)
             return self._going_on(plan, ask, question) if question.bypassed else plan
@@ -192,7 +194,7 @@ class InContext:
             )
         except Exception as error:
             reason = LATE if isinstance(error, TimeoutError) else "undecided"
-            plan = self._to_reference(reason, question, (f"weigh:{type(error).__name__}",))
+            plan = self._to_reference(reason, question, (*question.bypassed, f"weigh:{type(error).__name__}"))
             return self._going_on(plan, ask, question)
 
     def _going_on(self, plan: Plan, ask: Ask, question: EmbeddedQuestion) -> Plan:
@@ -231,7 +233,9 @@ class InContext:
             with decision.stages.stage("prove"):
                 scope = shared_scope(question.scope)
                 bank = self._retriever.size(ask.tenant)
-                decision.proof = self._gate.proof(ask.tenant, scope, vector, chosen.examples, bank)
+                decision.proof = self._gate.proof(
+                    ask.tenant, scope, None if question.guessed else vector, chosen.examples, bank
+                )
         with decision.stages.stage("choose"):
             return self._choose(decision, chosen, states)
         return self._to_reference("undecided", question, decision.stages.bypassed, decision)
@@ -239,6 +243,7 @@ class InContext:
     def _begin(self, ask: Ask, question: EmbeddedQuestion, vector: Vector) -> _Decision:
         allowed = not ask.forced and self._may_try(ask) and ask.key_id not in self.knobs.opted_out_keys
         # Without API keys of the gateway a tenant is a credential, and shares one budget.
+        allowed = allowed and not question.guessed
         may_explore = allowed and self._budget.allows(ask.key_id or ask.tenant, self._clock())
         return _Decision(
             ask,
@@ -247,7 +252,7 @@ class InContext:
             self.knobs_of.get(ask.tenant, self.knobs),
             self._models_of(ask.tenant),
             may_explore,
-            Stages(dict(question.stages_s)),
+            Stages(dict(question.stages_s), list(question.bypassed)),
         )
 
     def _may_try(self, ask: Ask) -> bool:
@@ -364,7 +369,7 @@ class InContext:
             reason,
             probability=taken.probability,
             embedded_text=decision.question.digest.text,
-            vector=decision.vector,
+            vector=None if decision.question.guessed else decision.vector,
             neighbours=tuple(decision.near),
             stages_s=decision.stages.seconds,
             bypassed=tuple(decision.stages.bypassed),
@@ -493,7 +498,7 @@ class InContext:
             "none",
             reason,
             embedded_text=question.digest.text,
-            vector=question.vector,
+            vector=None if question.guessed else question.vector,
             neighbours=tuple(decision.near) if decision else (),
             stages_s=decision.stages.seconds if decision else question.stages_s,
             bypassed=tuple(bypassed),

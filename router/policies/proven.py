@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from router.plan import Attempt
+from router.digest import shared_scope
+from router.plan import Ask, Attempt
+from router.policies.question import EmbeddedQuestion
+from router.proving.gate import Gate
 from router.proving.standing import Proof
+
+
+def whole_is_open(gate: Gate | None, ask: Ask, question: EmbeddedQuestion) -> bool:
+    """Tell if a request whose embedding is late may be decided by a guess of it: what is proven here holds for all requests
+    alike, so the guess only finds examples."""
+    if gate is None or ask.forced or not question.scope:
+        return False
+    return gate.whole_is_open(ask.tenant, shared_scope(question.scope))
 
 
 def shadow(proof: Proof | None, with_examples: Attempt) -> tuple[Attempt, ...]:

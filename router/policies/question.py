@@ -49,6 +49,8 @@ class EmbeddedQuestion:
     without_examples: bool = False
     """It carries tools, and is routed without any."""
     vector: Vector | None = None
+    guessed: bool = False
+    """True if the embedding was late, and `vector` is a guess of it: good for finding examples, and for nothing else."""
     stages_s: dict[str, float] = field(default_factory=dict)
     bypassed: tuple[str, ...] = ()
 
@@ -94,7 +96,14 @@ class QuestionEmbedder:
             vector = await self._embedder.embed(found.digest.text)
             # Not by `replace`, which takes as long as the embedding of a text that is known.
             return EmbeddedQuestion(
-                "", found.text, found.digest, found.scope, found.without_examples, vector, found.stages_s
+                "",
+                found.text,
+                found.digest,
+                found.scope,
+                found.without_examples,
+                vector,
+                False,
+                found.stages_s,
             )
         except Exception as error:
             # Late, full or broken: the request must not wait for it, let alone fail.
@@ -102,11 +111,17 @@ class QuestionEmbedder:
         finally:
             found.stages_s["embed"] = time.perf_counter() - began
 
+    def with_guess(self, asked: EmbeddedQuestion) -> EmbeddedQuestion:
+        """With a guess of its embedding, which was late or failed; as it is where none can be made."""
+        vector = self._embedder.guessed(asked.digest.text)
+        return asked if vector is None else replace(asked, refused="", vector=vector, guessed=True)
+
     async def embedded_later(self, asked: EmbeddedQuestion) -> EmbeddedQuestion:
         """With its embedding, which was late, made when no client waits for one. Raises EmbedderError."""
-        if asked.vector is not None:
+        if asked.vector is not None and not asked.guessed:
             return asked
-        return replace(asked, refused="", vector=await self._embedder.embed_later(asked.digest.text))
+        vector = await self._embedder.embed_later(asked.digest.text)
+        return replace(asked, refused="", vector=vector, guessed=False)
 
     def _read(self, ask: Ask) -> EmbeddedQuestion:
         whole = question(ask.chat.messages)

@@ -48,6 +48,8 @@ _BANK, _VERSION = "bank", "version"
 _BY, _ASKED, _NUMBER, _CHECKED, _EXCUSED = "by", "asked", "number", "checked", "excused"
 """See Ledger: the worker that decided, its requests so far, the number of its answer, the share that is checked, and what
 checks find lost although nothing is."""
+WITHOUT_VECTOR = "without_vector"
+"""Noted of a request that was decided without its embedding."""
 REFERENCE = "reference"
 """Stands for the reference among the ways whose seconds are known."""
 _TIMED_FROM, _TIMED_LATEST = 5, 50
@@ -174,9 +176,10 @@ class Gate:
         """What holds of a scope without outcomes."""
 
     def proof(
-        self, tenant: str, scope: str, vector: Vector, examples: Sequence[Candidate], bank: int = 0
+        self, tenant: str, scope: str, vector: Vector | None, examples: Sequence[Candidate], bank: int = 0
     ) -> Proof:
-        """Return what is proven of each action for a request.
+        """Return what is proven of each action for a request. `vector` is None where the embedding is not known: then by
+        what holds for all requests of the scope alike.
 
         `examples`: those that would be sent along, if any, out of the tenant's `bank` of so many.
         """
@@ -249,6 +252,8 @@ class Gate:
             noted |= {_SIMILARITY: shown.similarity, _AGREEMENT: shown.agreement, _BANK: float(bank)}
         if self.version is not None:
             noted[_VERSION] = self.version
+        if vector is None:
+            noted[WITHOUT_VECTOR] = 1.0
         return Proof(
             region=f"{scope[:8]}:{'+'.join(each.region.name for each in weighed)}",
             standings=standings,
@@ -267,6 +272,12 @@ class Gate:
         with self._lock:
             strike()
             region.awaited.unwish(share)
+
+    def whole_is_open(self, tenant: str, scope: str) -> bool:
+        """Tell if an action is proven for all requests of the scope alike."""
+        with self._lock:
+            state = self._scopes.get((tenant, scope, self.version), self._unknown)
+            return any(regions.whole.open and not regions.divided for regions in state.actions.values())
 
     def _in_order(self, scope: str, actions: dict[Action, Regions]) -> dict[Action, Regions]:
         """Order actions: those that a rehearsal found best first; else the cheapest."""
@@ -288,7 +299,7 @@ class Gate:
         self,
         tenant: str,
         scope: str,
-        vector: Vector,
+        vector: Vector | None,
         noted: Mapping[str, float],
         action: Action,
         told: Compared,
@@ -445,7 +456,7 @@ class _Weighed:
     share: float
 
 
-def _weighed(action: Action, regions: Regions, vector: Vector, shown: Near, beside: float) -> _Weighed:
+def _weighed(action: Action, regions: Regions, vector: Vector | None, shown: Near, beside: float) -> _Weighed:
     """`beside`: share of the comparisons it is left, while another action is being proven for the whole scope."""
     predicted = regions.rank(vector, _of(action, shown)) if regions.divided else None
     region, share = regions.of(predicted or 0.0), regions.share(predicted or 0.0)

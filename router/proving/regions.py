@@ -308,8 +308,11 @@ class Regions:
         more = self.whole.expected_more
         return not self.divided and not self.whole.open and more is not None and more <= _BEFORE_LONG
 
-    def rank(self, vector: Vector, near: Near) -> float:
-        """The share, 0 to 1, of the latest requests of which no more was expected than of this one."""
+    def rank(self, vector: Vector | None, near: Near) -> float:
+        """The share, 0 to 1, of the latest requests of which no more was expected than of this one. 0 for one whose
+        embedding is not known: it is in the whole alone."""
+        if vector is None:
+            return 0.0
         predicted = self._outcomes.expected(vector, near)
         rank = 0.0
         if predicted >= self._least and len(self._sorted) >= _RANKED_FROM:
@@ -336,10 +339,10 @@ class Regions:
         return max(band.share for band in (self._within(rank) if self.divided else self.bands))
 
     def add(
-        self, rank: float, vector: Vector, near: Near, told: Compared, opening: int = 0
+        self, rank: float, vector: Vector | None, near: Near, told: Compared, opening: int = 0
     ) -> Turned[str] | None:
         """Count one comparison of a request with the rank that it had before; returns what that changed."""
-        if told.quality is not None:
+        if told.quality is not None and vector is not None:
             self._outcomes.add(vector, near, told.quality)
             self._predict_better()
         if told.length is not None and self._lengths.changed(told.length) and (closed := self.close()):

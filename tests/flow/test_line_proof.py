@@ -18,6 +18,7 @@ from learning.outcomes.judging import Judging
 from router.embedding.embedder import Embedder, EmbedderLate
 from router.plan import Plan
 from router.policies.late import LateDecisions
+from router.proving.gate import WITHOUT_VECTOR
 from store.records import OutcomeRecord, Vector
 from tests.flow.line import Asked, Got, Line, Upstream, completion, line, upstream
 from tests.patience import until
@@ -216,3 +217,30 @@ async def test_a_request_whose_embedding_was_late_is_compared_and_remembered_all
         choice = memory.store.decisions.choices.get("default", got.headers["x-understudy-decision-id"])
         assert choice is not None and choice.vector is not None and choice.scope
         assert memory.store.examples.count("default") == 1
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_what_is_proven_answers_although_the_embedding_is_late_and_its_check_counts(
+    tmp_path: Path, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def late(self: Embedder, text: str) -> Vector:
+        raise EmbedderLate("late")
+
+    async with rehearsal(tmp_path, policy) as here:
+        await here.compare(1.0, 40)
+        assert await here.offloads()
+        monkeypatch.setattr(Embedder, "embed", late)
+        # As if enough texts had been embedded to guess by.
+        monkeypatch.setattr(Embedder, "guessed", Embedder.embed_blocking)
+        assert await here.offloads()
+        got = next(got for got in reversed(here.asked) if got.headers["x-understudy-engine"] == "small")
+        memory = here.gate.gateway.memory
+        assert memory is not None
+        id, choices = got.headers["x-understudy-decision-id"], memory.store.decisions.choices
+        await until(lambda: choices.get("default", id) is not None, "its choice")
+        choice = choices.get("default", id)
+        assert choice is not None and choice.vector is None and WITHOUT_VECTOR in choice.noted
+        before = here.gate.gateway.parts.owned(ProofFollower)[0]._gates["gpt-4o"].summary()[0].compared
+        await here.compare(1.0, 3)
+        (follower,) = here.gate.gateway.parts.owned(ProofFollower)
+        assert follower._gates["gpt-4o"].summary()[0].compared == before + 3

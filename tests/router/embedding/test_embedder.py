@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ import onnx
 import pytest
 
 from router.embedding.embedder import Embedder, EmbedderBroken, EmbedderLate, EmbeddingModelMissing
+from router.embedding.guess import LEARNT_FROM
 from router.embedding.minilm_onnx import read_graph
 from router.embedding.model import EmbeddingModel, prepare
 from tests.router.embedding.tiny_bert import HIDDEN, TOKENS, tiny_weights, write_tiny_bert
@@ -397,3 +399,15 @@ def test_tokens_are_told_by_their_place_in_the_text(embedder: Embedder) -> None:
     text = "two words"
     found = embedder.offsets(text)
     assert "".join(text[begin:end] for begin, end in found) == "twowords"
+
+
+def test_a_late_text_is_guessed_from_those_that_were_embedded(tiny: EmbeddingModel) -> None:
+    with contextlib.closing(Embedder(tiny, max_tokens=64, cache_entries=0)) as embedder:
+        assert embedder.guessed("anything") is None
+        words = [token for token in TOKENS if token.isalpha()]
+        for number in range(LEARNT_FROM):
+            embedder.embed_blocking(" ".join(words[(number * step) % len(words)] for step in (1, 3, 7)))
+        text = " ".join(words[:3])
+        found = embedder.guessed(text)
+        assert found is not None and found.shape == (HIDDEN,)
+        assert found @ embedder.embed_blocking(text) > 0.5

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pytest
 
 from router.embedding.embedder import EmbedderLate
@@ -28,11 +29,17 @@ class GivenGate:
     def __init__(self, *opened: Action) -> None:
         self.opened = opened
         self.examples: list[int] = []
+        self.vectors: list[Any] = []
+        self.whole = False
 
     def proof(self, tenant: str, scope: str, vector: Any, examples: Any, bank: int) -> Proof:
         self.examples.append(len(examples))
+        self.vectors.append(vector)
         standings = [Standing(action, action in self.opened, 0, 1, 0, None) for action in (HELPED, ALONE)]
         return Proof("r", tuple(standings), 1.0, scope, wished=(HELPED, ALONE) if examples else (ALONE,))
+
+    def whole_is_open(self, tenant: str, scope: str) -> bool:
+        return self.whole
 
 
 @pytest.fixture
@@ -93,6 +100,46 @@ class LateEmbedder(GivenEmbedder):
 
     async def embed_later(self, text: str) -> Any:
         return await GivenEmbedder.embed(self, text)
+
+
+class GuessingEmbedder(LateEmbedder):
+    """Guesses each text's embedding."""
+
+    def guessed(self, text: str) -> Any:
+        return np.array([0.0, 1.0, 0.0, 0.0], np.float32)
+
+
+@pytest.mark.parametrize(("whole", "forced"), [(True, False), (False, False), (True, True)])
+async def test_what_is_proven_for_all_requests_is_decided_by_a_guess_of_the_embedding(
+    threads: ThreadPoolExecutor, whole: bool, forced: bool
+) -> None:
+    gate: Any = GivenGate(HELPED)
+    gate.whole = whole
+    knobs = few_shot_knobs(retrieve_deadline_s=30.0)
+    near: Any = GivenNeighbours(0.95, 0.5)
+    policy = FewShot(("small", "large"), GuessingEmbedder(), near, threads, knobs, gate=gate)  # type: ignore[arg-type]
+    plan = await policy.decide(Ask(chat(), "t", forced=forced))
+    assert plan.bypassed == ("embed:EmbedderLate",)
+    if whole and not forced:
+        assert (plan.attempts[0].engine, plan.reason, plan.late) == ("small", "proven", None)
+        assert len(plan.attempts[0].examples) == 2 and plan.proof is not None
+        assert plan.vector is None and gate.vectors == [None], "a guess is neither kept nor ranked by"
+    else:
+        assert (plan.attempts[0].engine, plan.reason) == ("large", "no_embedding")
+
+
+async def test_an_embedder_without_a_guess_leaves_the_request_with_the_reference(
+    threads: ThreadPoolExecutor,
+) -> None:
+    class NoGuess(LateEmbedder):
+        def guessed(self, text: str) -> Any:
+            return None
+
+    gate: Any = GivenGate(HELPED)
+    gate.whole = True
+    policy = FewShot(("small", "large"), NoGuess(), GivenNeighbours(), threads, few_shot_knobs(), gate=gate)  # type: ignore[arg-type]
+    plan = await policy.decide(Ask(chat(), "t"))
+    assert (plan.attempts[0].engine, plan.reason) == ("large", "no_embedding") and plan.late is not None
 
 
 class SlowNeighbours(GivenNeighbours):

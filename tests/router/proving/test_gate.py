@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from router.plan import Candidate
-from router.proving.gate import Gate, key
+from router.proving.gate import WITHOUT_VECTOR, Gate, key
 from router.proving.regions import Compared
 from router.proving.standing import Action, Proof
 from router.shedding import ORDER, Shedding
@@ -320,3 +320,19 @@ def test_answers_of_another_length_close_the_way_under_its_scope() -> None:
 
     assert [turned for _ in range(200) for turned in tell(0.5)] == [True]
     assert next(turned for _ in range(100) for turned in tell(0.9)) is False
+
+
+def test_without_an_embedding_what_holds_for_all_requests_decides_and_is_told_of() -> None:
+    made = gate()
+    assert not made.whole_is_open("t", "scope")
+    compare(made, ALONE, 1.0, 1500)
+    assert made.whole_is_open("t", "scope") and not made.whole_is_open("t", "other")
+    proof = made.proof("t", "scope", None, EXAMPLES, 100)
+    assert proof.open_actions() == (ALONE,) and proof.noted[WITHOUT_VECTOR] == 1.0
+    assert proof.noted[key(ALONE)] == 0.0 and WITHOUT_VECTOR not in asked(made).noted
+    compared = made.summary()[0].compared
+    made.add("t", "scope", None, proof.noted, ALONE, Compared(1.0))
+    assert made.summary()[0].compared == compared + 1
+    regions = made._scopes["t", "scope", None].actions[ALONE]
+    regions.divided = True
+    assert not made.whole_is_open("t", "scope"), "parts decide"
