@@ -97,11 +97,13 @@ class Embedder:
         self.deadline_ms = deadline_ms
         """None: the measured one."""
         self.deadline = Deadline()
+        self.model_file = model.model
+        """The ONNX model that is run."""
         self.tokenizer_file = model.tokenizer
         """A `tokenizer.json`; the order of its vocabulary tells how rare words are (router.examples.rarity)."""
         self._max_characters = max_characters
         self._max_tokens = max_tokens
-        self._tokenizer = _load_tokenizer(model.tokenizer)
+        self._tokenizer = load_tokenizer(model.tokenizer)
         self._recent: LRUCache[bytes, Vector] = LRUCache(cache_entries)
         self._in_flight: dict[bytes, _Work] = {}
         self._lock = threading.Lock()
@@ -218,7 +220,7 @@ class Embedder:
         self.session.close()
 
     def _cut(self, text: str) -> str:
-        shortened = _ends(text, self._max_characters)
+        shortened = ends(text, self._max_characters)
         # JSON can smuggle in half a surrogate pair, which no tokenizer accepts.
         return shortened if shortened.isascii() else shortened.encode("utf-8", "replace").decode("utf-8")
 
@@ -257,7 +259,7 @@ class Embedder:
     def _compute(self, text: str, infer: Infer) -> Vector:
         import numpy as np
 
-        ids = np.array([_ends(self._tokenizer.encode(text).ids, self._max_tokens)], np.int64)
+        ids = np.array([ends(self._tokenizer.encode(text).ids, self._max_tokens)], np.int64)
         vector: Vector = infer({"input_ids": ids})[0][0]
         if vector.shape != (self.dimensions,) or not abs(float(vector @ vector) - 1) < 1e-3:
             raise EmbedderBroken(
@@ -270,7 +272,8 @@ class Embedder:
         return vector
 
 
-def _load_tokenizer(path: Path) -> Any:
+def load_tokenizer(path: Path) -> Any:
+    """A tokenizer that neither pads nor cuts."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(path))
@@ -280,7 +283,7 @@ def _load_tokenizer(path: Path) -> Any:
     return tokenizer
 
 
-def _ends(whole: T, most: int) -> T:
+def ends(whole: T, most: int) -> T:
     """The first and the last half of `most` characters or tokens: a prompt often asks its question last."""
     if len(whole) <= most:
         return whole
