@@ -100,11 +100,13 @@ class Embedder:
         self.deadline_ms = deadline_ms
         """None: the measured one."""
         self.deadline = Deadline()
+        self.model_file = model.model
+        """The ONNX model that is run."""
         self.tokenizer_file = model.tokenizer
         """A `tokenizer.json`; the order of its vocabulary tells how rare words are (router.examples.rarity)."""
         self._max_characters = max_characters
         self._max_tokens = max_tokens
-        self._tokenizer = _load_tokenizer(model.tokenizer)
+        self._tokenizer = load_tokenizer(model.tokenizer)
         self._recent: LRUCache[bytes, Vector] = LRUCache(cache_entries)
         self._in_flight: dict[bytes, _Work] = {}
         self._lock = threading.Lock()
@@ -217,7 +219,7 @@ class Embedder:
         """The word pieces of a text, by their numbers in the vocabulary, as the model reads them."""
         import numpy as np
 
-        return np.array(_ends(self._tokenizer.encode(text).ids, self._max_tokens), np.int64)
+        return np.array(ends(self._tokenizer.encode(text).ids, self._max_tokens), np.int64)
 
     def embed_blocking(self, text: str) -> Vector:
         """As `embed`, without a deadline, for threads other than the event loop's. EmbedderLate only after `close`."""
@@ -239,7 +241,7 @@ class Embedder:
         self.session.close()
 
     def _cut(self, text: str) -> str:
-        shortened = _ends(text, self._max_characters)
+        shortened = ends(text, self._max_characters)
         # JSON can smuggle in half a surrogate pair, which no tokenizer accepts.
         return shortened if shortened.isascii() else shortened.encode("utf-8", "replace").decode("utf-8")
 
@@ -291,7 +293,8 @@ class Embedder:
         return vector
 
 
-def _load_tokenizer(path: Path) -> Any:
+def load_tokenizer(path: Path) -> Any:
+    """A tokenizer that neither pads nor cuts."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(path))
@@ -301,7 +304,7 @@ def _load_tokenizer(path: Path) -> Any:
     return tokenizer
 
 
-def _ends(whole: T, most: int) -> T:
+def ends(whole: T, most: int) -> T:
     """The first and the last half of `most` characters or tokens: a prompt often asks its question last."""
     if len(whole) <= most:
         return whole

@@ -138,12 +138,30 @@ def build_graph(weights: Weights, shape: Shape) -> Any:
     x = _embed_tokens(graph, shape)
     for layer in range(shape.layers):
         x = _encoder_layer(graph, x, f"encoder.layer.{layer}", shape)
-    pooled = graph.one("ReduceMean", x, graph.constant("axis_tokens", _ints(1)), keepdims=0)
-    graph.nodes.append(helper.make_node("LpNormalization", [pooled], ["embedding"], axis=-1, p=2))
+    _pool(graph, x, "embedding")
     ids = helper.make_tensor_value_info("input_ids", TensorProto.INT64, [1, "tokens"])
     vector = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, [1, shape.hidden])
     body = helper.make_graph(graph.nodes, "encoder", [ids], [vector], list(graph.constants.values()))
     return helper.make_model(body, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+
+
+def build_last_layers(weights: Weights, shape: Shape, first: int) -> tuple[list[Any], list[Any]]:
+    """Nodes and constants of the f32 encoder from the layer `first` on, for a graph with the input `states`, float32
+    (1, tokens, hidden): what the layer before it gave. They give `encoded`, float32 (1, hidden) of unit length."""
+    graph = _Graph(weights)
+    x = "states"
+    for layer in range(first, shape.layers):
+        x = _encoder_layer(graph, x, f"encoder.layer.{layer}", shape)
+    _pool(graph, x, "encoded")
+    return graph.nodes, list(graph.constants.values())
+
+
+def _pool(graph: _Graph, x: str, name: str) -> None:
+    """The mean over tokens, of unit length."""
+    from onnx import helper
+
+    pooled = graph.one("ReduceMean", x, graph.constant("axis_tokens", _ints(1)), keepdims=0)
+    graph.nodes.append(helper.make_node("LpNormalization", [pooled], [name], axis=-1, p=2))
 
 
 def _embed_tokens(graph: _Graph, shape: Shape) -> str:

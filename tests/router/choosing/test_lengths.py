@@ -15,7 +15,7 @@ import pytest
 from benchmarks.recorded import DATA, rows
 from engines.chat import ChatRequest, estimated_tokens
 from engines.engine import Price
-from engines.servers.pace import Pace
+from engines.servers.pace import mean
 from router.choosing.chooser import Chooser, Situation
 from router.choosing.features import Request
 from router.choosing.lengths import UNKNOWN_LENGTHS, NearLengths
@@ -49,10 +49,10 @@ def vector(text: str) -> Vector:
     return np.asarray(made / max(1.0, float(np.linalg.norm(made))), dtype=np.float32)
 
 
-def expected_usd(question: str, pace: Pace, near: NearLengths) -> float:
+def expected_usd(question: str, usual: float | None, near: NearLengths) -> float:
     messages = [{"role": "user", "content": question}]
     chat = ChatRequest(b"", {}, "m", messages, stream=False, include_usage=False)
-    state = EngineState("large", PRICE, answer_tokens=pace.answer_tokens)
+    state = EngineState("large", PRICE, answer_tokens=usual)
     situation = Situation(
         Request(question, prompt_tokens=tokens_needed(chat)),
         (state,),
@@ -72,18 +72,18 @@ def test_expected_costs_add_up_to_actual_ones_and_near_answers_tell_single_reque
     known = pairs()
     vectors = np.stack([vector(question) for question, _ in known[:BANK]])
     lengths = [estimated_tokens(answer) for _, answer in known]
-    pace = Pace()
+    usual: float | None = None
     for tokens in lengths[:BANK]:
-        pace.said(tokens)
+        usual = mean(usual, float(tokens))
     by_mean, by_near, actual = [], [], []
     for (question, _), tokens in zip(known[BANK:], lengths[BANK:], strict=True):
         similarities = vectors @ vector(question)
         places = np.argsort(-similarities)[:20]
         near = NearLengths.of((float(similarities[p]), lengths[p]) for p in places)
-        by_mean.append(expected_usd(question, pace, UNKNOWN_LENGTHS))
-        by_near.append(expected_usd(question, pace, near))
+        by_mean.append(expected_usd(question, usual, UNKNOWN_LENGTHS))
+        by_near.append(expected_usd(question, usual, near))
         actual.append(((estimated_tokens(question) + 4) * 2.5 + tokens * 10.0) / 1e6)
-        pace.said(tokens)
+        usual = mean(usual, float(tokens))
     assert 0.8 < sum(by_mean) / sum(actual) < 1.25
     assert 0.8 < sum(by_near) / sum(actual) < 1.25
     assert off_by(by_near, actual) < 2 and off_by(by_near, actual) < off_by(by_mean, actual)

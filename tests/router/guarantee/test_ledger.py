@@ -106,9 +106,9 @@ def test_a_worker_knows_what_others_gave_out_and_excuses_as_much_as_they_do() ->
     for number in range(1, 2001):
         here.note(7, number)
         if number % 4 == 0:
-            here.check(7, number, 0.25, loss=float(number % 40 == 0), excused=0.1)
+            here.check(7, number, 0.25, loss=float(number % 40 == 0), excused=0.01)
     assert (here.requests, here.given) == (1999, 2000)
     without = Ledger(0.05, 0.05)
     for number in range(4, 2001, 4):
         without.check(7, number, 0.25, loss=float(number % 40 == 0))
-    assert here.lost() == pytest.approx(without.lost() - 200)
+    assert here.lost() == pytest.approx(without.lost() - 20)
