@@ -110,5 +110,6 @@ def test_a_worker_knows_what_others_gave_out_and_excuses_as_much_as_they_do() ->
     assert (here.requests, here.given) == (1999, 2000)
     without = Ledger(0.05, 0.05)
     for number in range(4, 2001, 4):
+        without.note(7, number)
         without.check(7, number, 0.25, loss=float(number % 40 == 0))
     assert here.lost() == pytest.approx(without.lost() - 20)
