@@ -92,14 +92,18 @@ class BackgroundEmbedder(ABC, Generic[R]):
     def _embed_all(self) -> None:
         before, after_id = self.done, 0
         while not self._stopping.is_set() and (page := self._missing(_PAGE, after_id)):
-            after_id = page[-1].id
             ids = [row.id for row in page]
-            mine = self._claims.take(self.kind, ids) if self._lease is None else set(ids)
+            taken = mine = set(ids)
+            if self._lease is None:
+                taken = self._claims.take(self.kind, ids)
+                # What another process was done with before it could be claimed here is not missing any more.
+                mine = taken & {row.id for row in self._missing(_PAGE, after_id)}
+            after_id = page[-1].id
             for row in page:
                 if row.id in mine and not self._stopping.is_set():
                     self._embed(row)
-            if self._lease is None and mine:
-                self._claims.let_go(self.kind, sorted(mine))
+            if self._lease is None and taken:
+                self._claims.let_go(self.kind, sorted(taken))
         if self.done > before:
             log.info("embedded", kind=self.kind, examples=self.done - before, version=self.version)
 

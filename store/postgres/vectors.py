@@ -181,6 +181,11 @@ class PostgresVectors(Follower):
 
     # ---- following the log
 
+    def start(self) -> None:
+        """Look from now on. Until the first look it is not known that nobody wants the table."""
+        self._is_wanted = True
+        super().start()
+
     def reached(self, seq: int, timeout_s: float) -> bool:
         """Wait until everything up to `seq` is in the table. False after `timeout_s`; True where nobody wants it."""
         self.notify()
