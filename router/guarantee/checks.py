@@ -1,18 +1,8 @@
-"""Decides how often answers are checked while a way is open, and notices checks that do not come back."""
+"""Notices checks that do not come back."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-CHECK_FLOOR = 0.1
-"""The least share of what an open way decides that is compared with the reference."""
-_HALVED_BY = 30
-"""Checks after which the first share is halved, as far as the floor allows."""
-
-
-def check_share(first: float, checks: int) -> float:
-    """The share to check after so many checks: `first`, which falls to CHECK_FLOOR."""
-    return max(CHECK_FLOOR, first * _HALVED_BY / (_HALVED_BY + checks))
 
 
 @dataclass(slots=True)

@@ -11,9 +11,7 @@ same; against it, the stake is a fraction of what the largest value could cost.
 
 Values need not be identically distributed: the hypothesis is that at every comparison the expected value, given the past,
 is at most m. What was compared must be a fair sample of what is decided: at any one time every request of a region is
-compared with the same probability, fixed before its outcome is known, so no weights are needed. Where the probabilities
-differ, a comparison counts with the weight w, the least of them by its own: what the stake gives is raised to the power w,
-and (1 + y)^w is at most 1 + w y (Bernoulli), which is what a fair sample would give in expectation.
+compared with the same probability, fixed before its outcome is known, so no weights are needed.
 
 As long as every stake is fixed, the same holds of the mean of what was expected each time: the product of the factors
 1 + f (e - m) / m is at most 1 if the mean of the e is at most m. So values may drift, depend on each other, or follow
@@ -98,11 +96,11 @@ class Detector:
         self._capital = [0.0] * len(_AGAINST_STAKES)
         self.found = False
 
-    def add(self, value: float, level: float, weight: float = 1.0) -> None:
-        """Count one value, whose expectation is to be `level` at least. `weight` as of `Evidence.add`."""
+    def add(self, value: float, level: float) -> None:
+        """Count one value, whose expectation is to be `level` at least."""
         _, gains = _gains(level, value, self._most)
         for i, gain in enumerate(gains):
-            self._capital[i] = (self._capital[i] + 1) * math.exp(weight * gain)
+            self._capital[i] = (self._capital[i] + 1) * math.exp(gain)
         self.found = self.found or self.alarm >= self._false_alarm_after
 
     @property
@@ -148,17 +146,16 @@ class Evidence:
         self._bounds: tuple[int, float, float] = (0, 0.0, self._most)
         self._detector.restart()
 
-    def add(self, quality: float, weight: float = 1.0) -> None:
-        """Count one comparison. `weight`, 0 to 1: for one that was made with a higher probability than others of the region,
-        the ratio of theirs to its own."""
+    def add(self, quality: float) -> None:
+        """Count one comparison."""
         self.compared += 1
-        self._seen[int(quality * _LEVELS + 1e-9)] += weight
+        self._seen[int(quality * _LEVELS + 1e-9)] += 1.0
         gains, against = _gains(self.threshold, quality, self._most)
         for i, gain in enumerate(gains):
-            self._for[i] += weight * gain
+            self._for[i] += gain
         for i, gain in enumerate(against):
-            self._against[i] += weight * gain
-        self._detector.add(quality, self.threshold, weight)
+            self._against[i] += gain
+        self._detector.add(quality, self.threshold)
         if not self.proven and _reaches(self._for, self._capital, -math.log(self.alpha)):
             self.proven = True
             self._detector.restart()
@@ -175,15 +172,13 @@ class Evidence:
         return self._detector.alarm
 
     @property
-    def worthless(self) -> bool:
-        """Tell if as much would be known without the comparisons so far, or more."""
-        return not _reaches(self._for, self._capital, 0.0)
-
-    @property
     def mean(self) -> float | None:
         """Return the mean of the values so far; None without any."""
-        weight = float(self._seen.sum())
-        return float(self._seen @ np.arange(len(self._seen))) / _LEVELS / weight if weight else None
+        return (
+            float(self._seen @ np.arange(len(self._seen))) / _LEVELS / self.compared
+            if self.compared
+            else None
+        )
 
     def bounds(self) -> tuple[float, float]:
         """Lower and upper bound of the mean, each of which ever fails with a probability of `alpha` at most."""
