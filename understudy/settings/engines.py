@@ -34,12 +34,27 @@ class PriceAdvanced(Settings):
 class PriceSettings(Settings):
     """What an engine charges. What has no price is unpriced; 0 has to be written."""
 
-    input_usd_per_mtok: Dollars | None = Field(None, description="US dollars per million prompt tokens.")
+    input_usd_per_mtok: Dollars | None = Field(
+        None,
+        description="US dollars per million prompt tokens. The word `list` in place of all prices: the provider's list "
+        "prices (docs/reference/prices.md).",
+    )
     output_usd_per_mtok: Dollars | None = Field(None, description="US dollars per million completion tokens.")
     cached_input_usd_per_mtok: Dollars | None = Field(
         None, description="The same of prompt tokens read from a cache; null: as any other."
     )
     advanced: PriceAdvanced = Field(PriceAdvanced(), description="Less common settings.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_mapping(cls, given: Any) -> Any:
+        # `list` itself was replaced by what the list says: understudy.settings.prices.
+        if isinstance(given, dict | PriceSettings):
+            return given
+        raise ValueError(
+            "write `list`, for the provider's list price, or a mapping such as {input_usd_per_mtok: 2.5, "
+            "output_usd_per_mtok: 10}"
+        )
 
     @model_validator(mode="after")
     def _an_output_price_has_an_input_price(self) -> Self:
