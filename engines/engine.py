@@ -200,6 +200,8 @@ class Price:
     usd_per_image: float | None = None
     service_tiers: tuple[tuple[str, float], ...] = ()
     """What all of it is multiplied by where the answer names one of these service tiers."""
+    cache_write_1h_usd_per_mtok: float | None = None
+    """Of the tokens written to a cache, those kept for an hour; None: as any other that is written."""
 
     @property
     def known(self) -> bool:
@@ -233,9 +235,14 @@ class Price:
     def most_usd(self, prompt_tokens: int, completion_tokens: int, images: int = 0) -> float | None:
         """The most that an answer with so many tokens can cost: none of its prompt read from a cache, all of it written to
         one where that is dearer, at the dearest service tier."""
-        dearer = (self.cache_write_usd_per_mtok or 0.0) > (self.input_usd_per_mtok or 0.0)
-        written = prompt_tokens if dearer else 0
-        usage = Usage(prompt_tokens, completion_tokens, cache_write_tokens=written, images=images)
+        write, hour = self.cache_write_usd_per_mtok or 0.0, self.cache_write_1h_usd_per_mtok or 0.0
+        usage = Usage(
+            prompt_tokens,
+            completion_tokens,
+            cache_write_tokens=prompt_tokens if max(write, hour) > (self.input_usd_per_mtok or 0.0) else 0,
+            cache_write_1h_tokens=prompt_tokens if hour > write else 0,
+            images=images,
+        )
         dollars = self.cost_usd(usage)
         if dollars is None:
             return None
@@ -249,11 +256,18 @@ class Price:
 
     def _tokens_usd(self, usage: Usage) -> float | None:
         plain = max(0, usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens)
+        for_an_hour = min(usage.cache_write_1h_tokens, usage.cache_write_tokens)
+        write = (
+            self.input_usd_per_mtok
+            if self.cache_write_usd_per_mtok is None
+            else self.cache_write_usd_per_mtok
+        )
         dollars = 0.0
         for tokens, own, otherwise in (
             (plain, self.input_usd_per_mtok, None),
             (usage.cached_tokens, self.cached_input_usd_per_mtok, self.input_usd_per_mtok),
-            (usage.cache_write_tokens, self.cache_write_usd_per_mtok, self.input_usd_per_mtok),
+            (usage.cache_write_tokens - for_an_hour, write, None),
+            (for_an_hour, self.cache_write_1h_usd_per_mtok, write),
             (usage.completion_tokens, self.output_usd_per_mtok, None),
         ):
             price = otherwise if own is None else own

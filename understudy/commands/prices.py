@@ -12,8 +12,8 @@ from understudy.commands.tables import table
 from understudy.settings.prices import FILE, BadPrices, PriceList, prices_file, read_prices
 
 _COLUMNS = (
-    *("provider", "model", "input_usd", "cached_input_usd", "cache_write_usd", "output_usd"),
-    *("context_tokens", "max_output_tokens"),
+    *("provider", "model", "input_usd", "cached_input_usd", "cache_write_usd", "cache_write_1h_usd"),
+    *("output_usd", "context_tokens", "max_output_tokens"),
 )
 
 
@@ -74,7 +74,7 @@ def _show(found: PriceList, path: Path) -> None:
         for model, listed in provider.models.items()
     ]
     for row in rows:
-        row |= {column: f"{row[column]:g}" for column in _COLUMNS[2:6] if row[column] is not None}
+        row |= {column: f"{row[column]:g}" for column in _COLUMNS[2:7] if row[column] is not None}
     for line in table(rows, _COLUMNS):
         click.echo(line)
     for name, provider in found.providers.items():

@@ -28,10 +28,16 @@ _PRICES = {
     "output_cost_per_token": ("output_usd_per_mtok", _PER_MILLION),
     "cache_read_input_token_cost": ("cached_input_usd_per_mtok", _PER_MILLION),
     "cache_creation_input_token_cost": ("cache_write_usd_per_mtok", _PER_MILLION),
+    "cache_creation_input_token_cost_above_1hr": ("cache_write_1h_usd_per_mtok", _PER_MILLION),
     "output_cost_per_image": ("usd_per_image", 1),
     "input_cost_per_request": ("usd_per_request", 1),
 }
-_ADVANCED_PRICES = {"cache_write_usd_per_mtok", "usd_per_image", "usd_per_request"}
+_ADVANCED_PRICES = {
+    "cache_write_usd_per_mtok",
+    "cache_write_1h_usd_per_mtok",
+    "usd_per_image",
+    "usd_per_request",
+}
 _BOTH = "chat and responses"
 _APIS = {
     "completion": ["completions"],

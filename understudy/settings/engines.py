@@ -22,6 +22,9 @@ class PriceAdvanced(Settings):
     cache_write_usd_per_mtok: Dollars | None = Field(
         None, description="US dollars per million prompt tokens written to a cache; null: as any other."
     )
+    cache_write_1h_usd_per_mtok: Dollars | None = Field(
+        None, description="The same of those that it keeps for an hour; null: as any other that is written."
+    )
     usd_per_request: Dollars | None = Field(None, description="US dollars per answered request.")
     usd_per_image: Dollars | None = Field(None, description="US dollars per image in an answer.")
     service_tiers: dict[str, Dollars] = Field(

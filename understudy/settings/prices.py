@@ -47,6 +47,7 @@ class ListedModel(Settings):
     input_usd: Dollars
     cached_input_usd: Dollars | None = None
     cache_write_usd: Dollars | None = None
+    cache_write_1h_usd: Dollars | None = None
     output_usd: Dollars | None = None
     context_tokens: int | None = Field(None, ge=1)
     max_output_tokens: int | None = Field(None, ge=1)
@@ -58,7 +59,10 @@ class ListedModel(Settings):
             "input_usd_per_mtok": self.input_usd,
             "output_usd_per_mtok": self.output_usd,
             "cached_input_usd_per_mtok": self.cached_input_usd,
-            "advanced": {"cache_write_usd_per_mtok": self.cache_write_usd},
+            "advanced": {
+                "cache_write_usd_per_mtok": self.cache_write_usd,
+                "cache_write_1h_usd_per_mtok": self.cache_write_1h_usd,
+            },
         }
 
 

@@ -21,7 +21,7 @@ def test_the_table_has_its_date_its_age_and_its_sources() -> None:
     assert "as known on 2025-11-30, " in head and head.count("days ago") == 1
     assert columns.split()[:2] == ["PROVIDER", "MODEL"]
     (row,) = (each for each in rows if " gpt-4o " in each)
-    assert row.split() == ["openai", "gpt-4o", "2.5", "1.25", "-", "10", "128000", "16384"]
+    assert row.split() == ["openai", "gpt-4o", "2.5", "1.25", "-", "-", "10", "128000", "16384"]
     assert any(each.startswith("anthropic: claude.com/pricing") for each in rows)
 
 

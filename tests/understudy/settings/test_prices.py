@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from engines.answers.usage import Told, as_chat_tells, usage_of
 from understudy.settings.doubts import doubts
 from understudy.settings.file import ConfigError, parse_config
 from understudy.settings.prices import BadPrices, prices_file, read_prices
+from understudy.setup.engines import price_of
 
 SHIPPED = read_prices(prices_file(None))
 OPENAI = "https://api.openai.com/v1"
@@ -91,6 +93,70 @@ def test_an_engine_takes_the_list_s_price_and_window_and_keeps_a_window_of_its_o
     replicas = engine(base_urls=[{"url": OPENAI}, {"url": "https://eu.api.openai.com/v1"}], model="o3")
     del replicas["base_url"]
     assert parse_config(configured(replicas)).engines["large"].price.output_usd_per_mtok == 8
+
+
+ANTHROPIC = {
+    "input_tokens": 1_000,
+    "cache_read_input_tokens": 10_000,
+    "cache_creation_input_tokens": 5_000,
+    "cache_creation": {"ephemeral_5m_input_tokens": 3_000, "ephemeral_1h_input_tokens": 2_000},
+    "output_tokens": 100,
+}
+CACHED: dict[str, tuple[dict[str, Any], dict[str, Any], float]] = {
+    "openai": (
+        engine("gpt-4.1"),
+        {
+            "prompt_tokens": 10_000,
+            "completion_tokens": 100,
+            "prompt_tokens_details": {"cached_tokens": 8_000},
+        },
+        2_000 * 2 + 8_000 * 0.5 + 100 * 8,
+    ),
+    "openai responses": (
+        engine("gpt-5"),
+        {"input_tokens": 10_000, "output_tokens": 100, "input_tokens_details": {"cached_tokens": 8_000}},
+        2_000 * 1.25 + 8_000 * 0.125 + 100 * 10,
+    ),
+    "anthropic, five minutes and an hour": (
+        engine("claude-sonnet-4-5", "https://api.anthropic.com", kind="anthropic"),
+        ANTHROPIC,
+        1_000 * 3 + 10_000 * 0.3 + 3_000 * 3 * 1.25 + 2_000 * 3 * 2 + 100 * 15,
+    ),
+    "deepseek": (
+        engine("deepseek-chat", "https://api.deepseek.com/v1"),
+        {
+            "prompt_tokens": 10_000,
+            "completion_tokens": 100,
+            "prompt_cache_hit_tokens": 8_000,
+            "prompt_cache_miss_tokens": 2_000,
+        },
+        2_000 * 0.28 + 8_000 * 0.028 + 100 * 0.42,
+    ),
+    "gemini, which tells its reasoning beside": (
+        engine("gemini-2.5-flash", "https://generativelanguage.googleapis.com/v1beta/openai"),
+        {
+            "prompt_tokens": 10_000,
+            "completion_tokens": 100,
+            "total_tokens": 10_400,
+            "prompt_tokens_details": {"cached_tokens": 8_000},
+        },
+        2_000 * 0.3 + 8_000 * 0.03 + 400 * 2.5,
+    ),
+}
+
+
+@pytest.mark.parametrize("provider", CACHED)
+def test_what_was_read_from_a_cache_or_written_to_it_costs_its_list_price(provider: str) -> None:
+    settings, told, dollars_per_mtok = CACHED[provider]
+    price = price_of(parse_config(configured(settings)).engines["large"].price)
+    used = usage_of({"usage": told})
+    assert used is not None and price.cost_usd(used) == pytest.approx(dollars_per_mtok / 1e6, abs=1e-12)
+
+
+def test_a_chat_completion_tells_what_is_kept_for_an_hour_as_the_message_did() -> None:
+    told = Told()
+    told.hear({"usage": ANTHROPIC})
+    assert usage_of(as_chat_tells(told)) == told.amounts()
 
 
 def test_an_upstream_is_priced_by_every_model_of_its_provider_with_and_without_a_date() -> None:
