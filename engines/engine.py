@@ -202,6 +202,12 @@ class Price:
     """What all of it is multiplied by where the answer names one of these service tiers."""
     cache_write_1h_usd_per_mtok: float | None = None
     """Of the tokens written to a cache, those kept for an hour; None: as any other that is written."""
+    long_prompt_above_tokens: int | None = None
+    """Prompts of more tokens are long, those of a cache included; None: none is."""
+    long_prompt_input_factor: float = 1.0
+    """What the prices of a long prompt's tokens are multiplied by, read from a cache or written to one or neither."""
+    long_prompt_output_factor: float = 1.0
+    """The same of the tokens of its completion."""
 
     @property
     def known(self) -> bool:
@@ -257,23 +263,26 @@ class Price:
     def _tokens_usd(self, usage: Usage) -> float | None:
         plain = max(0, usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens)
         for_an_hour = min(usage.cache_write_1h_tokens, usage.cache_write_tokens)
-        write = (
-            self.input_usd_per_mtok
-            if self.cache_write_usd_per_mtok is None
-            else self.cache_write_usd_per_mtok
-        )
+        written = usage.cache_write_tokens - for_an_hour
+        base = self.input_usd_per_mtok
+        cached = base if self.cached_input_usd_per_mtok is None else self.cached_input_usd_per_mtok
+        write = base if self.cache_write_usd_per_mtok is None else self.cache_write_usd_per_mtok
+        hour = write if self.cache_write_1h_usd_per_mtok is None else self.cache_write_1h_usd_per_mtok
+        above = self.long_prompt_above_tokens
+        long = above is not None and usage.prompt_tokens > above
+        factor = self.long_prompt_input_factor if long else 1.0
+        output_factor = self.long_prompt_output_factor if long else 1.0
         dollars = 0.0
-        for tokens, own, otherwise in (
-            (plain, self.input_usd_per_mtok, None),
-            (usage.cached_tokens, self.cached_input_usd_per_mtok, self.input_usd_per_mtok),
-            (usage.cache_write_tokens - for_an_hour, write, None),
-            (for_an_hour, self.cache_write_1h_usd_per_mtok, write),
-            (usage.completion_tokens, self.output_usd_per_mtok, None),
+        for tokens, price, times in (
+            (plain, base, factor),
+            (usage.cached_tokens, cached, factor),
+            (written, write, factor),
+            (for_an_hour, hour, factor),
+            (usage.completion_tokens, self.output_usd_per_mtok, output_factor),
         ):
-            price = otherwise if own is None else own
             if tokens and price is None:
                 return None
-            dollars += tokens * (price or 0.0)
+            dollars += tokens * (price or 0.0) * times
         return dollars / 1e6
 
     def _factor(self, tier: str) -> float:

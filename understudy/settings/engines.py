@@ -25,6 +25,13 @@ class PriceAdvanced(Settings):
     cache_write_1h_usd_per_mtok: Dollars | None = Field(
         None, description="The same of those that it keeps for an hour; null: as any other that is written."
     )
+    long_prompt_above_tokens: int | None = Field(
+        None, ge=1, description="Prompts of more tokens are long, cached ones included; null: none is."
+    )
+    long_prompt_input_factor: Dollars = Field(
+        1, description="What the prices of a long prompt's tokens are multiplied by, cached or not."
+    )
+    long_prompt_output_factor: Dollars = Field(1, description="The same of its answer's tokens.")
     usd_per_request: Dollars | None = Field(None, description="US dollars per answered request.")
     usd_per_image: Dollars | None = Field(None, description="US dollars per image in an answer.")
     service_tiers: dict[str, Dollars] = Field(

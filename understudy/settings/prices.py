@@ -41,6 +41,14 @@ class BadPrices(Exception):
     """A table of prices that cannot be used. The text names file, key and value, and what would be right."""
 
 
+class LongPrompts(Settings):
+    """What a provider charges where a prompt is longer than it usually is."""
+
+    above_tokens: int = Field(ge=1)
+    input_factor: Dollars
+    output_factor: Dollars
+
+
 class ListedModel(Settings):
     """What a provider charges for a model: US dollars per million tokens, as in engines.*.price."""
 
@@ -49,12 +57,14 @@ class ListedModel(Settings):
     cache_write_usd: Dollars | None = None
     cache_write_1h_usd: Dollars | None = None
     output_usd: Dollars | None = None
+    long_prompts: LongPrompts | None = None
     context_tokens: int | None = Field(None, ge=1)
     max_output_tokens: int | None = Field(None, ge=1)
 
     @property
     def price(self) -> dict[str, Any]:
         """The same as settings of an engine's price."""
+        long = self.long_prompts.model_dump() if self.long_prompts is not None else {}
         return {
             "input_usd_per_mtok": self.input_usd,
             "output_usd_per_mtok": self.output_usd,
@@ -62,6 +72,7 @@ class ListedModel(Settings):
             "advanced": {
                 "cache_write_usd_per_mtok": self.cache_write_usd,
                 "cache_write_1h_usd_per_mtok": self.cache_write_1h_usd,
+                **{f"long_prompt_{name}": value for name, value in long.items()},
             },
         }
 

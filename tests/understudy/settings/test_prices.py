@@ -132,6 +132,15 @@ CACHED: dict[str, tuple[dict[str, Any], dict[str, Any], float]] = {
         },
         2_000 * 0.28 + 8_000 * 0.028 + 100 * 0.42,
     ),
+    "gemini, with a long prompt": (
+        engine("gemini-2.5-pro", "https://generativelanguage.googleapis.com/v1beta/openai"),
+        {
+            "prompt_tokens": 300_000,
+            "completion_tokens": 100,
+            "prompt_tokens_details": {"cached_tokens": 200_000},
+        },
+        100_000 * 2.5 + 200_000 * 0.25 + 100 * 15,
+    ),
     "gemini, which tells its reasoning beside": (
         engine("gemini-2.5-flash", "https://generativelanguage.googleapis.com/v1beta/openai"),
         {
