@@ -73,8 +73,13 @@ class Told:
             return Usage(0, 0, images=self.images, service_tier=self.service_tier) if self.images else None
         prompt, completion, cached, written = found
         estimated = self.usage.get("estimated") is True
-        tier, for_an_hour = self.service_tier, _written_for_an_hour(self.usage, written)
-        return Usage(prompt, completion, cached, estimated, written, self.images, tier, for_an_hour)
+        for_an_hour = _written_for_an_hour(self.usage, written) if written else 0
+        return Usage(
+            *(prompt, completion, cached, estimated, written),
+            images=self.images,
+            service_tier=self.service_tier,
+            cache_write_1h_tokens=for_an_hour,
+        )
 
 
 def usage_of(answer: Mapping[str, Any]) -> Usage | None:
@@ -119,7 +124,7 @@ def _anthropics(
 
 def _written_for_an_hour(usage: Mapping[str, Any], written: int) -> int:
     """The tokens that Anthropic's cache keeps for an hour, of those written to it."""
-    kinds = usage.get("cache_creation") if written else None
+    kinds = usage.get("cache_creation")
     kept = _count(kinds.get("ephemeral_1h_input_tokens")) if isinstance(kinds, dict) else None
     return min(kept or 0, written)
 
