@@ -45,7 +45,8 @@ def test_any_file_of_the_schema_is_judged_beside_the_baselines_and_the_rest_is_l
     monkeypatch.setattr(routing_data, "embedded", embedded)
     out = tmp_path / "out.json"
     command = ["routing", "--data", str(tmp_path), "--seeds", "2", "--outcomes", "300", "--json", str(out)]
-    monkeypatch.setattr("sys.argv", [*command, "--baselines", "kNN 20,ridge,matrix factorisation"])
+    command += ["--baselines", "kNN 20,ridge,matrix factorisation"]
+    monkeypatch.setattr("sys.argv", [*command, "--feedback", "static,bandit,bootstrap,full"])
     routing.main()
     told = json.loads(out.read_text())
     assert set(told["sets"]) == {"anything"}
@@ -60,7 +61,9 @@ def test_any_file_of_the_schema_is_judged_beside_the_baselines_and_the_rest_is_l
     assert policies["best constant"]["regret"] <= policies["always large"]["regret"]
     assert set(told["sets"]["anything"]["ahead"]) >= {"bandit: ours ahead of guarded kNN"}
     assert told["cost"]["outcomes"] == 300
-    assert "120 scores cut" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "120 scores cut" in printed
+    assert "| anything | bandit | " in printed
 
 
 def test_the_guarded_baseline_leaves_the_large_engine_only_on_clear_evidence() -> None:
