@@ -78,3 +78,15 @@ def test_ahead_is_the_sum_of_paired_differences_with_their_standard_error() -> N
     found = routing.ahead(worth, np.array([1, 0, 1]), np.array([1, 1, 1]))
     assert found["ahead"] == pytest.approx(1.0)
     assert found["standard_error"] == pytest.approx(1.0)
+
+
+def test_a_file_with_many_engines_has_a_second_pair_of_others(tmp_path: Path) -> None:
+    scores = {name: 0.1 * n for n, name in enumerate("abcdefgh")}
+    for name, known in (("many", scores), ("few", {"a": 0.0, "b": 1.0})):
+        with gzip.open(tmp_path / f"{name}.jsonl.gz", "wt") as file:
+            file.write(json.dumps({"prompt": "?", "scores": known}) + "\n")
+    assert routing_data.names(tmp_path) == ["few", "many", "many:2"]
+    found = [{"prompt": "?", "scores": scores}]
+    first = routing_data._pair(found, "scores")
+    second = routing_data._chosen_pair(found, "scores", set(first))
+    assert (first, second) == (("f", "h"), ("e", "g"))
