@@ -9,7 +9,7 @@ from admin.page import Page
 from admin.roles import Role
 
 ORDER: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("", ("/overview", "/trends")),
+    ("", ("/overview", "/trends", "/cost")),
     ("Traffic", ("/requests", "/sessions", "/runs", "/workflows")),
     ("Memory", ("/examples", "/cache", "/datasets")),
     ("Routing", ("/engines", "/router", "/tasks")),

@@ -6,6 +6,7 @@ from admin.page import Page
 from admin.pages.accounts import ACCOUNTS, OWN_ACCOUNT
 from admin.pages.audit import AUDIT
 from admin.pages.cache import CACHE
+from admin.pages.cost import COST
 from admin.pages.datasets import DATASETS_PAGE
 from admin.pages.docs import DOC, DOCS
 from admin.pages.engines import ENGINES
@@ -29,7 +30,7 @@ from admin.pages.workflows import WORKFLOW, WORKFLOWS
 
 PAGES: tuple[Page, ...] = (
     *(OVERVIEW, LOG_REPORT),
-    TRENDS,
+    *(TRENDS, COST),
     *(REQUESTS, REQUEST),
     *(SESSIONS, SESSION),
     *(RUNS, APPLICATIONS, RUN),

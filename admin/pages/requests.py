@@ -159,7 +159,6 @@ REQUEST = Page(
     request,
     section="/requests",
     in_menu=False,
-    charts=True,
     actions=(
         Action("/requests/{id}/feedback", feedback),
         Action("/requests/{id}/correct", correct),

@@ -12,6 +12,7 @@ from admin.sources import Sources
 from admin.summaries.decision_rule import rule, why_not_near
 from admin.summaries.request_content import details
 from admin.summaries.requests import beside, shown
+from admin.time_bars import bar, ticks
 from admin.words import LEFT_OUT, NO_TEXT, SOURCES, STAGES
 from store.decisions.outcomes import FeedbackRecord
 from store.decisions.texts import RequestTexts, digest_of
@@ -38,15 +39,16 @@ def request(sources: Sources, asked: Asked) -> Summary:
     wanted |= dict.fromkeys(sent.id for sent in (texts.sent if texts is not None else ()))
     examples = {example.id: example for example in _examples(sources, record.tenant, list(wanted))}
     made = store.examples.by_request(record.tenant, record.id)
+    detailed = details(sources, record, examples)
     feedback = store.outcomes.feedback.of(record.tenant, record.id)
     return {
         **_facts(record, sources),
         "rule": rule(choice, record.reason),
-        "stages": _stages(record),
+        "stages": _stages(record, detailed["attempts"]),
         "choice": None if choice is None else _choice(choice),
         "candidates": [] if choice is None else _candidates(choice, examples),
         "texts": None if texts is None else _texts(texts, examples, record.id),
-        **details(sources, record, examples),
+        **detailed,
         "no_text": NO_TEXT.get(record.no_text, record.no_text) if texts is None else None,
         "feedback": [
             {
@@ -113,40 +115,36 @@ def _answered_by(record: RequestRecord) -> str:
     return record.engine if record.outcome in ("answered", "aborted") else ""
 
 
-def _stages(record: RequestRecord) -> dict[str, Any]:
-    """Milliseconds by stage, in order; then the rest of our own, and the engine's part."""
+def _stages(record: RequestRecord, attempts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Milliseconds by stage, one after another: our own, engines that failed, and the one that answered.
+
+    Only lengths are kept: where the rest of our own lies among the stages is not known.
+    """
+    rows: list[dict[str, Any]] = []
+    at_ms, span_ms = 0.0, max(record.total_ms, record.overhead_ms)
+
+    def add(name: str, says: str, ms: float, phase: str) -> None:
+        nonlocal at_ms
+        drawn = bar(phase, at_ms, ms, span_ms)
+        rows.append({"name": name, "says": says, "ms": round(ms, 3), "bar": drawn})
+        at_ms += ms
+
     told: dict[str, float] = json.loads(record.stages_ms)
-    rows = [{"name": name, "says": STAGES.get(name, name), "ms": ms} for name, ms in told.items()]
-    own = record.overhead_ms - sum(told.values())
-    if own > 0:
-        rows.append({"name": "rest", "says": "everything else of the gateway", "ms": round(own, 3)})
-    first = record.first_chunk_ms
-    if record.outcome != "hit" and first is None:
-        engine = max(0.0, record.total_ms - record.overhead_ms)
-        rows.append({"name": "engine", "says": "the engine answers", "ms": round(engine, 3)})
-    elif record.outcome != "hit" and first is not None:
-        wait, flow = max(0.0, first - record.overhead_ms), max(0.0, record.total_ms - first)
-        rows.append({"name": "ttft", "says": "wait for the engine's first token", "ms": round(wait, 3)})
-        rows.append({"name": "stream", "says": "the answer flows", "ms": round(flow, 3)})
-    chart = {
-        "traces": [
-            {
-                "type": "bar",
-                "orientation": "h",
-                "y": [row["name"] for row in rows],
-                "x": [row["ms"] for row in rows],
-                "marker": {"color": "series-1"},
-                "hovertemplate": "%{y}: %{x:.2f} ms<extra></extra>",
-            }
-        ],
-        "layout": {
-            # On a linear scale a few milliseconds of our own would be invisible beside the engine's seconds.
-            "xaxis": {"type": "log", "title": {"text": "milliseconds (log scale)"}, "dtick": 1},
-            "yaxis": {"autorange": "reversed", "type": "category"},
-            "margin": {"l": 90, "r": 16, "t": 8, "b": 44},
-        },
-    }
-    return {"rows": rows, "chart": chart}
+    for name, ms in told.items():
+        add(name, STAGES.get(name, name), ms, "own")
+    if (own := record.overhead_ms - sum(told.values())) > 0:
+        add("rest", "everything else of the gateway", own, "own")
+    if record.outcome != "hit":
+        for one in attempts:
+            if one["kind"]:
+                add("attempt", f"{one['engine']}: {one['meaning'] or one['kind']}", one["ms"], "failed")
+        first = record.first_chunk_ms
+        if first is None:
+            add("engine", "the engine answers", max(0.0, record.total_ms - at_ms), "decode")
+        else:
+            add("ttft", "wait for the engine's first token", max(0.0, first - at_ms), "prefill")
+            add("stream", "the answer flows", max(0.0, record.total_ms - first), "decode")
+    return {"rows": rows, "ticks": ticks(span_ms / 1000)}
 
 
 def _choice(choice: ChoiceRecord) -> dict[str, Any]:

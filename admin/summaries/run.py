@@ -18,6 +18,7 @@ from admin.roles import Content
 from admin.run_drawing import NODE_HEIGHT, NODE_WIDTH, drawn
 from admin.sources import Sources
 from admin.summaries.runs import listed
+from admin.time_bars import bar, ticks
 from store.workflows.records import Failure, Run, RunBudget, RunSummary, Sharer, Step, Variable, WholeRun
 from workflows.graph import Graph
 from workflows.graph import Step as GraphStep
@@ -26,9 +27,6 @@ from workflows.measured import Measured, module_chain_s
 STEPS_SHOWN = 200
 """At once; of a longer run the graph is not drawn."""
 _VARIABLES_SHOWN = 500
-_WIDE = 1000
-"""Units that a waterfall is wide."""
-_TICKS = 5
 _NAME_CHARACTERS = 17
 PHASES = ("waiting", "queued", "prefill", "decode")
 """waiting: for inputs. queued: for an engine. prefill: until the first token. decode: until the last."""
@@ -55,7 +53,7 @@ def run(sources: Sources, asked: Asked) -> Summary:
         "critical_path": [{"id": id, "name": told.name(id)} for id in told.critical],
         "critical_ms": 1000 * sum(told.busy_s(id) for id in told.critical),
         "graph": _drawing(told),
-        "ticks": _ticks(told.span_s),
+        "ticks": ticks(told.span_s),
         "rows": [_step(step, told, shared) for step in shown],
         "unknown": [_unknown(step, told) for step in whole.steps if step.progress.state == "unknown"],
         "chain_ms": _chain_ms(told),
@@ -238,17 +236,9 @@ def _bars(phases: Mapping[str, float], span_s: float) -> list[dict[str, Any]]:
     bars, at_s = [], 0.0
     for phase, seconds in phases.items():
         if seconds > 0:
-            bars.append({"phase": phase, "x": _x(at_s, span_s), "width": max(1, _x(seconds, span_s))})
+            bars.append(bar(phase, at_s, seconds, span_s))
         at_s += seconds
     return bars
-
-
-def _ticks(span_s: float) -> list[dict[str, Any]]:
-    return [{"x": _WIDE * n // _TICKS, "ms": 1000 * span_s * n / _TICKS} for n in range(_TICKS)]
-
-
-def _x(seconds: float, span_s: float) -> int:
-    return round(_WIDE * seconds / span_s) if span_s > 0 else 0
 
 
 def _variable(variable: Variable, told: _Told) -> dict[str, Any]:

@@ -11,7 +11,17 @@ from admin.choices import MOST_CHOICES, offered
 from tests.admin.site import site
 from tests.store.rows import request_record
 
-PAGES = ("/overview", "/trends", "/requests", "/sessions", "/runs", "/datasets", "/examples", "/cache")
+PAGES = (
+    "/overview",
+    "/trends",
+    "/cost",
+    "/requests",
+    "/sessions",
+    "/runs",
+    "/datasets",
+    "/examples",
+    "/cache",
+)
 
 
 def test_the_first_are_offered_and_the_chosen_one() -> None:

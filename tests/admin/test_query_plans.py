@@ -51,6 +51,7 @@ QUERIES = {
     "/cache": ("?sort=hits", "?sort=oldest&tenant=a1"),
     "/router": ("?span=week",),
     "/trends": ("?span=hour", "?span=month", "?tenant=a1", "?model=demo"),
+    "/cost": ("?span=quarter", "?by=tenant", "?tenant=a1&by=model-engine"),
     "/tenants": ("?span=month",),
 }
 

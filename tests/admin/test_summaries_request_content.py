@@ -36,6 +36,9 @@ async def test_a_failure_shows_its_error_its_attempts_and_its_prompt(tmp_path: P
         assert told["answered_by"] == "" and told["error"]["kind"] == "server" and told["error"]["meaning"]
         assert {one["engine"] for one in told["attempts"]} == {"large", "small"}
         assert all("the disk is full" in one["error"] and one["status"] == 503 for one in told["attempts"])
+        drawn = [one for one in told["stages"]["rows"] if one["bar"]["phase"] == "failed"]
+        assert len(drawn) == len(told["attempts"])
+        assert [one["bar"]["x"] for one in drawn] == sorted(one["bar"]["x"] for one in drawn)
         assert told["texts"]["messages"][0]["text"] == QUESTION and told["no_text"] is None
         page = (await reader.get(f"/requests/{id}")).text
         assert "the disk is full" in page and QUESTION in page and "<b>nobody</b>" in page

@@ -62,7 +62,7 @@ def test_filters_and_words_narrow_the_list_and_all_brings_it_back(staged: Stage,
 def test_a_request_shows_what_was_added_to_it_and_why(staged: Stage, as_role: OpenPage) -> None:
     page = as_role("viewer-content")
     newest(page, staged, "way=few_shot")
-    expect(page.locator("#stages .main-svg").first).to_be_visible()
+    expect(page.locator("#stages .bars rect").first).to_be_visible()
     added = page.locator("li.message.added")
     assert added.count() >= 2
     expect(added.first).to_contain_text("added from")

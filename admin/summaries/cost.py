@@ -1,0 +1,186 @@
+"""Cost page: who spent what on which day, beside the time before, so that what made a bill grow stands first."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from admin.charts import stacked
+from admin.page import Asked, BadParameter, Summary
+from admin.sources import Sources
+from admin.summaries.requests import keys_to_choose, tenants_to_choose
+from admin.usage_report import usage_total
+from store.decisions.usage import Amounts, Dimension, UsageSum
+from store.sums import DAY_S, HOUR_S
+
+SPANS = {"day": DAY_S, "week": 7 * DAY_S, "month": 30 * DAY_S, "quarter": 91 * DAY_S}
+_LONGEST_S = 200 * DAY_S
+"""The time before it, as long, is kept as well."""
+SPLITS: dict[str, tuple[Dimension, ...]] = {
+    "model-key": ("model", "key"),
+    "model": ("model",),
+    "key": ("key",),
+    "tenant": ("tenant",),
+    "engine": ("engine",),
+    "model-engine": ("model", "engine"),
+    "api": ("api",),
+}
+LINES = {
+    "answer": "clients' requests",
+    "component": "components of workflows",
+    "judge": "judges' verdicts",
+    "shadow": "answers to compare with",
+    "replay": "replay",
+    "manual_queries": "manual queries",
+    "warm": "prompts computed early",
+}
+_MOST_ROWS = 200
+_MOST_SERIES = 7
+_REST = "others"
+Group = tuple[str, ...]
+"""A line of the books, and one value for each dimension."""
+
+
+def cost(sources: Sources, asked: Asked) -> Summary:
+    """Of `span`, or `from` and `to`; `by` what it is split; of a `tenant` or `key` if named."""
+    since_s, until_s = _range(asked)
+    split = asked.choice("by", tuple(SPLITS), "model-key")
+    by = SPLITS[split]
+    tenant, key_id = asked.text("tenant", longest=64), asked.text("key", longest=200)
+    books = sources.store.decisions.usage
+    whose = {"tenant": tenant or None, "key_id": key_id or None}
+    days = books.sums(("day", *by), since_s=since_s, until_s=until_s, **whose)
+    length_s = until_s - since_s
+    before = books.sums(by, since_s=since_s - length_s, until_s=since_s, **whose)
+    names = _names(sources)
+    groups = _groups(by, days, before)
+    shown = [_row(by, group, now, then, names) for group, now, then in groups]
+    return {
+        "span": "" if asked.text("from") or asked.text("to") else asked.choice("span", tuple(SPANS), "month"),
+        "since_s": since_s,
+        "until_s": until_s,
+        "before_s": since_s - length_s,
+        "by": split,
+        "dimensions": list(by),
+        "tenant": tenant,
+        "key": key_id,
+        "choices": {"tenants": tenants_to_choose(sources, tenant), "keys": keys_to_choose(sources, key_id)},
+        "total": usage_total(days),
+        "total_before": usage_total(before),
+        "groups": shown[:_MOST_ROWS],
+        "more": max(0, len(shown) - _MOST_ROWS),
+        "rows": [_day_row(by, one, names) for one in sorted(days, key=lambda one: one.day)],
+        "charts": {"cost": _chart(by, days, groups, names)},
+    }
+
+
+def _range(asked: Asked) -> tuple[int, int]:
+    """Whole hours, as the books have them; the hour that has begun is in it."""
+    since, until = asked.time("from"), asked.time("to")
+    if since is None and until is None:
+        until = asked.now_s
+        since = until - SPANS[asked.choice("span", tuple(SPANS), "month")]
+    else:
+        until = min(asked.now_s, asked.now_s if until is None else until)
+        since = until - SPANS["month"] if since is None else since
+    if since >= until:
+        raise BadParameter("from is not before to, or lies in the future", "from")
+    if until - since > _LONGEST_S:
+        raise BadParameter("from lies more than 200 days before to: the time before it is shown, too", "from")
+    return int(since) // HOUR_S * HOUR_S, -(-int(until) // HOUR_S) * HOUR_S
+
+
+def _names(sources: Sources) -> dict[str, Mapping[str, str]]:
+    """Names of tenants and keys by dimension and id."""
+    keys = {key.id: f"{key.name} ({key.tenant_name})" for key in sources.store.keys.listed()}
+    return {"tenant": sources.tenant_names(), "key": keys}
+
+
+def _group(by: Iterable[Dimension], one: UsageSum) -> Group:
+    return (one.line, *(cast("str", getattr(one, name)) for name in by))
+
+
+def _groups(
+    by: tuple[Dimension, ...], days: Iterable[UsageSum], before: Iterable[UsageSum]
+) -> list[tuple[Group, Amounts, Amounts]]:
+    """Sums of the range and of the time before, by group: where dollars changed the most comes first."""
+    now: defaultdict[Group, Amounts] = defaultdict(Amounts)
+    then: defaultdict[Group, Amounts] = defaultdict(Amounts)
+    for sums, found in ((days, now), (before, then)):
+        for one in sums:
+            found[_group(by, one)] = found[_group(by, one)].plus(one.amounts)
+    groups = [(group, now[group], then[group]) for group in {**now, **then}]
+    return sorted(groups, key=lambda one: (-max(one[1].cost_usd, one[2].cost_usd), -one[1].requests, one[0]))
+
+
+def _row(
+    by: tuple[Dimension, ...],
+    group: Group,
+    now: Amounts,
+    then: Amounts,
+    names: Mapping[str, Mapping[str, str]],
+) -> Summary:
+    tokens = now.prompt_tokens + now.completion_tokens
+    ids = dict(zip(by, group[1:], strict=True))
+    return {
+        "line": group[0],
+        "says": LINES[group[0]],
+        "ids": ids,
+        "names": [names.get(name, {}).get(id, id) for name, id in ids.items()],
+        "cost_usd": now.cost_usd,
+        "before_usd": then.cost_usd,
+        "change_usd": now.cost_usd - then.cost_usd,
+        "requests": now.requests,
+        "requests_before": then.requests,
+        "hits": now.hits,
+        "tokens_per_request": tokens / now.requests if now.requests else None,
+        "usd_per_request": now.cost_usd / now.requests if now.requests else None,
+        "unpriced": now.unpriced,
+        "estimated": now.estimated,
+    }
+
+
+def _day_row(
+    by: tuple[Dimension, ...], one: UsageSum, names: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"day": one.day, "line": one.line}
+    for name in by:
+        row[name] = getattr(one, name)
+        if name in names:
+            row[f"{name}_name"] = names[name].get(row[name], "")
+    return row | one.amounts._asdict()
+
+
+def _chart(
+    by: tuple[Dimension, ...],
+    days: Iterable[UsageSum],
+    groups: Iterable[tuple[Group, Amounts, Amounts]],
+    names: Mapping[str, Mapping[str, str]],
+) -> dict[str, Any]:
+    """Dollars a day by the first dimension; the dearest apart, the rest together."""
+
+    def called(group: Group) -> str:
+        return names.get(by[0], {}).get(group[1], group[1]) or LINES[group[0]]
+
+    dollars: defaultdict[str, float] = defaultdict(float)
+    for group, now, _ in groups:
+        dollars[called(group)] += now.cost_usd
+    dearest = sorted((name for name in dollars if dollars[name]), key=lambda name: -dollars[name])[
+        :_MOST_SERIES
+    ]
+    series: dict[str, defaultdict[str, float]] = {name: defaultdict(float) for name in [*dearest, _REST]}
+    found = set()
+    for one in days:
+        name = called(_group(by, one))
+        series[name if name in dearest else _REST][one.day] += one.amounts.cost_usd
+        found.add(one.day)
+    starts = sorted(found)
+    at_s = [datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() for day in starts]
+    drawn = [
+        (name, [sums[day] for day in starts], f"series-{place + 1}")
+        for place, (name, sums) in enumerate(series.items())
+        if any(sums.values())
+    ]
+    return stacked(at_s, drawn, unit="$", times=True)
