@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import functools
+import ssl
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 
@@ -141,8 +142,9 @@ class AiohttpAnswer:
 class AiohttpClient:
     """Connections to one upstream, or to it through a proxy. See engines.connection.Origin."""
 
-    def __init__(self, proxy: URL | None, *, resends: bool) -> None:
+    def __init__(self, proxy: URL | None, *, resends: bool, tls: ssl.SSLContext | None = None) -> None:
         self._proxy = proxy
+        self._tls = tls or True
         self._resends = resends
         self._session: aiohttp.ClientSession | None = None
 
@@ -193,7 +195,9 @@ class AiohttpClient:
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=KEEPALIVE_S)
+            connector = aiohttp.TCPConnector(
+                limit=0, ttl_dns_cache=60, keepalive_timeout=KEEPALIVE_S, ssl=self._tls
+            )
             tracing = aiohttp.TraceConfig()
             tracing.on_connection_reuseconn.append(_note_reuse)
             self._session = aiohttp.ClientSession(

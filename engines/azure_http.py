@@ -7,6 +7,7 @@ With a version of the API: `/openai/deployments/{model}/chat/completions?api-ver
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import quote
@@ -49,6 +50,7 @@ class AzureHTTP(OpenAIHTTP):
         extra_headers: Mapping[str, str] | None = None,
         resends: bool = True,
         proxy: URL | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         super().__init__(
             info,
@@ -60,6 +62,7 @@ class AzureHTTP(OpenAIHTTP):
             extra_headers=extra_headers,
             resends=resends,
             proxy=proxy,
+            tls=tls,
         )
         self._api_version = api_version
 

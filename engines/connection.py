@@ -381,9 +381,10 @@ class Connection(asyncio.Protocol):
 class Origin:
     """The connections to one host and port. `idle`: those that wait for a request, the last used last."""
 
-    def __init__(self, base: URL) -> None:
+    def __init__(self, base: URL, tls: ssl.SSLContext | None = None) -> None:
+        """`tls`: this upstream's own, instead of what all TLS connections share."""
         self._host, self._port = (base.raw_host or "").rstrip("."), base.port or 0
-        self._tls = tls_context() if base.scheme == "https" else None
+        self._tls = (tls or tls_context()) if base.scheme == "https" else None
         self._named = base.host_port_subcomponent or ""
         self._addresses: list[Any] = []
         self._resolved_at = -math.inf
@@ -495,3 +496,34 @@ def tls_context() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+def own_tls_context(
+    ca_file: str | None, cert_file: str | None, key_file: str | None = None
+) -> ssl.SSLContext:
+    """One upstream's: authorities instead of the system's, and the certificate that is shown to it. Blocks.
+
+    Files are in PEM form; without `key_file` the key stands in `cert_file`. Raises ValueError, whose text names the file.
+    """
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        raise ValueError(
+            f"ca_file {ca_file} holds no certificates that can be read: {_told(error)}"
+        ) from None
+    if cert_file is not None:
+        try:
+            # A key with a password is refused: nobody is there to be asked for it.
+            context.load_cert_chain(cert_file, key_file, password="")
+        except OSError as error:
+            named = cert_file if key_file is None else f"{cert_file} with key_file {key_file}"
+            raise ValueError(
+                f"cert_file {named} holds no certificate with its key, without a password, that can be read: {_told(error)}"
+            ) from None
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _told(error: OSError) -> str:
+    reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+    return (reason or type(error).__name__).replace("_", " ").lower()

@@ -185,7 +185,8 @@ class OpenAIHTTP:
     they are passed on, or left out where `forwards_credentials` is off; then a key in the query is left out, too.
     `credential_headers`: further names of headers that hold one. `extra_headers` are set on every request. The URL comes
     from the operator's configuration, never from a request. `resends`: a request is sent once more if its connection had
-    been kept alive and is closed without an answer. `proxy`: what it is asked through (engines.proxies).
+    been kept alive and is closed without an answer. `proxy`: what it is asked through (engines.proxies). `tls`: authorities
+    and a certificate of its own (engines.connection.own_tls_context).
     """
 
     key_header = "Authorization"
@@ -203,6 +204,7 @@ class OpenAIHTTP:
         extra_headers: Mapping[str, str] | None = None,
         resends: bool = True,
         proxy: URL | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.info = info
         self.base_url = base_url.rstrip("/")
@@ -215,8 +217,8 @@ class OpenAIHTTP:
         self.resends = resends
         self.timeouts = timeouts
         self.first_data_times = FirstDataTimes()
-        self._plain = None if proxy is not None or self._base.raw_user else Origin(self._base)
-        self._odd = AiohttpClient(proxy, resends=resends)
+        self._plain = None if proxy is not None or self._base.raw_user else Origin(self._base, tls)
+        self._odd = AiohttpClient(proxy, resends=resends, tls=tls)
         self._path = functools.lru_cache(maxsize=1024)(self._build_path)
         self.own_keys: Mapping[str, str] = {}
         """Tenants that have a key of their own here, by id: the value of `key_header` that is sent of their requests."""

@@ -7,6 +7,7 @@ Figures come from its own pages, asked in the background and only while the engi
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -54,6 +55,7 @@ class VLLMServer:
         extra_headers: Mapping[str, str] | None = None,
         dialect: Dialect | None = None,
         proxy: URL | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.info = info
         self._http = OpenAIHTTP(
@@ -65,6 +67,7 @@ class VLLMServer:
             extra_headers=extra_headers,
             timeouts=timeouts,
             proxy=proxy,
+            tls=tls,
         )
         # Of its own, so that a question aside never waits as long as an answer may.
         self._aside = OpenAIHTTP(
@@ -74,6 +77,7 @@ class VLLMServer:
             extra_headers=extra_headers,
             timeouts=Timeouts(LIMIT_S, LIMIT_S, LIMIT_S, LIMIT_S),
             proxy=proxy,
+            tls=tls,
         )
         self._dialect = dialect or Dialect()
         self._tokens = TokenCounter(self._aside.stream, info.model)

@@ -29,10 +29,10 @@ class Routes(Protocol):
 class RouteTable:
     """Exact paths first, then everything below a prefix to the pass-through, then 404.
 
-    `own` are the gateway's own pages (health, metrics), reached without a key; `endpoints`, in lower case, live below the
-    prefixes, or as Azure's clients write it below `/openai/`, or at the root, where servers of models have theirs
-    (engines.apis.AT_ROOT). Whatever an upstream might take for one of them is one of them: `//`, a slash at the end,
-    percent-encoded letters, capitals.
+    `own` are the gateway's own pages (health, metrics), reached without a key, by HEAD and with a slash at the end, too.
+    `endpoints`, in lower case, live below the prefixes, or as Azure's clients write it below `/openai/`, or at the root,
+    where servers of models have theirs (engines.apis.AT_ROOT). Whatever an upstream might take for one of them is one of
+    them: `//`, a slash at the end, percent-encoded letters, capitals.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class RouteTable:
         otherwise: Handler | None,
     ) -> None:
         self._prefixes = tuple(prefix.rstrip("/") for prefix in prefixes)
-        self._own = dict(own)
-        self._own_paths = {path for _, path in own}
+        self._own = with_their_kin(own)
+        self._own_paths = {path for _, path in self._own}
         self._endpoints = dict(endpoints)
         self._otherwise = otherwise
 
@@ -97,6 +97,16 @@ class RouteTable:
     def _endpoint(self, method: str, path: str) -> Handler | None:
         exact = self._endpoints.get((method, path))
         return exact if exact is not None else self._endpoints.get((method, canonical(path).lower()))
+
+
+def with_their_kin(own: Mapping[tuple[str, str], Handler]) -> dict[tuple[str, str], Handler]:
+    """Pages by method and path, and those that are GET by HEAD, too; each with and without a slash at the end."""
+    return {
+        (each, path + end): handler
+        for (method, path), handler in own.items()
+        for each in {method, "HEAD" if method == "GET" else method}
+        for end in ("", "/")
+    }
 
 
 def _noting(

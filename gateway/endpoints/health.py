@@ -77,8 +77,10 @@ class Health:
     async def only(self, request: web.BaseRequest) -> web.StreamResponse:
         """The handler of a process that answers nothing else: 404, in OpenAI's shape, to all other requests."""
         path = request.raw_path.partition("?")[0]
-        page = {"/healthz": self.healthz, "/readyz": self.readyz, "/metrics": self.metrics}.get(path)
-        if page is None or request.method != "GET":
+        page = {"/healthz": self.healthz, "/readyz": self.readyz, "/metrics": self.metrics}.get(
+            path.rstrip("/")
+        )
+        if page is None or request.method not in ("GET", "HEAD"):
             told = "This process works in the background: it has /healthz, /readyz and /metrics."
             return error_response(404, told, code="unknown_url")
         return await page(request, path, Journey(arrival(request.method, path)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import ssl
+import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -18,7 +19,8 @@ from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
 from yarl import URL
 
-from engines.connection import Connection, Origin, request_head, tls_context
+from engines.aiohttp_client import AiohttpClient
+from engines.connection import Connection, Origin, own_tls_context, request_head, tls_context
 from engines.exchanges import (
     ConnectTimeout,
     Cut,
@@ -423,6 +425,54 @@ def test_tls_is_spoken_with_those_that_are_trusted(
         looping(check())
     finally:
         tls_context.cache_clear()
+
+
+def signed_by(authority: tuple[Path, Path], folder: Path) -> tuple[Path, Path]:
+    """A certificate of a client that the authority has signed, and its key."""
+    certificate, key, asked = folder / "client.pem", folder / "client-key.pem", folder / "client.csr"
+    made = "req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=gateway"
+    new = f"openssl {made} -keyout {key} -out {asked}"
+    sign = f"openssl x509 -req -in {asked} -CA {authority[0]} -CAkey {authority[1]} -CAcreateserial -days 1"
+    sign += f" -out {certificate}"
+    for words in (new, sign):
+        subprocess.run(words.split(), check=True, capture_output=True)
+    return certificate, key
+
+
+async def test_an_upstream_has_an_authority_of_its_own_and_is_shown_a_certificate(
+    tls: tuple[Path, Path], tmp_path: Path
+) -> None:
+    server_side = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(tls[0]))
+    server_side.load_cert_chain(*tls)
+    server_side.verify_mode = ssl.CERT_REQUIRED
+    certificate, key = signed_by(tls, tmp_path)
+    async with served(says(OK, keep=True), ssl=server_side) as (server, _):
+        url = URL(f"https://127.0.0.1:{server.port}")
+        origin = Origin(url, own_tls_context(str(tls[0]), str(certificate), str(key)))
+        assert await saying(origin) == (200, b"ok")
+        await origin.aclose()
+        odd = AiohttpClient(None, resends=False, tls=own_tls_context(str(tls[0]), str(certificate), str(key)))
+        answer = await odd.ask("GET", url / "x", CIMultiDict(), b"", connect_s=60, read_s=60)
+        assert answer.status == 200
+        answer.release()
+        await odd.aclose()
+        without = Origin(url, own_tls_context(str(tls[0]), None))
+        with pytest.raises(Failure):
+            await saying(without)
+        await without.aclose()
+
+
+def test_files_of_certificates_that_cannot_be_used_are_named(tls: tuple[Path, Path], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"ca_file /nowhere.pem .*no such file"):
+        own_tls_context("/nowhere.pem", None)
+    (tmp_path / "empty.pem").write_text("nothing")
+    for ca_file, cert_file, key_file in (
+        (str(tmp_path / "empty.pem"), None, None),
+        (None, str(tls[0]), None),
+        (None, str(tls[0]), str(tmp_path / "empty.pem")),
+    ):
+        with pytest.raises(ValueError, match="holds no certificate"):
+            own_tls_context(ca_file, cert_file, key_file)
 
 
 async def test_a_server_that_is_not_trusted() -> None:

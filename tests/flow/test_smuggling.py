@@ -199,3 +199,17 @@ def test_headers_named_by_connection_stop_here(gateway: Gateway, upstream: Upstr
 def test_a_length_named_by_connection_does_not_lose_the_body(gateway: Gateway, upstream: Upstream) -> None:
     once(gateway.port, "POST", "/v1/files", b"abc", [("Connection", "Content-Length")])
     assert upstream.call().body == b"abc"
+
+
+@both()
+def test_an_own_page_by_head_has_no_body_that_could_be_taken_for_the_next_answer(gateway: Gateway) -> None:
+    with Client(gateway.port) as client:
+        for method, target in (
+            ("HEAD", "/healthz/"),
+            ("GET", "/healthz"),
+            ("HEAD", "/readyz"),
+            ("GET", "/healthz/"),
+        ):
+            client.ask(method, target)
+            answer = client.read(to=method)
+            assert (answer.status, bool(answer.body)) == (200, method == "GET")

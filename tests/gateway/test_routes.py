@@ -63,7 +63,7 @@ def test_a_target_finds_its_handler(
 
 
 @pytest.mark.parametrize(
-    "target", ["/", "/v2/x", "/v1x", "/V1/x", "/models", "/x?/v1/", "*", "/healthz/", "//v1/x"]
+    "target", ["/", "/v2/x", "/v1x", "/V1/x", "/models", "/x?/v1/", "*", "/healthz/x", "//healthz", "//v1/x"]
 )
 def test_elsewhere_is_404_and_says_where_requests_go(target: str) -> None:
     with pytest.raises(RequestError, match="below /v1") as refused:
@@ -75,6 +75,13 @@ def test_own_pages_take_only_their_method() -> None:
     with pytest.raises(RequestError) as refused:
         table().find("POST", "/healthz")
     assert refused.value.status == 405
+
+
+@pytest.mark.parametrize("target", ["/healthz", "/healthz/", "/healthz?x", "/healthz/?x"])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_own_pages_take_head_and_a_slash_at_their_end(method: str, target: str) -> None:
+    found = table().find(method, target)
+    assert found == (table().find("GET", "/healthz")[0], target, False)
 
 
 def test_several_prefixes_and_a_trailing_slash() -> None:

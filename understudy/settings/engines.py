@@ -290,6 +290,24 @@ def checked_proxy(proxy: SecretStr | None) -> SecretStr | None:
     return proxy
 
 
+class TLSSettings(Settings):
+    """Whom an upstream's certificate must come from, and what certificate it is shown. Files in PEM form."""
+
+    ca_file: str | None = Field(
+        None, description="Certificates of the authorities that it is trusted by; null: the system's."
+    )
+    cert_file: str | None = Field(None, description="The certificate that it is shown (mTLS); null: none.")
+    key_file: str | None = Field(
+        None, description="The key of cert_file, without a password; null: it stands in cert_file."
+    )
+
+    @model_validator(mode="after")
+    def _key_of_a_certificate(self) -> Self:
+        if self.key_file is not None and self.cert_file is None:
+            raise ValueError("key_file is the key of a certificate: set cert_file, too")
+        return self
+
+
 class HTTPEngine(EngineSettings):
     """What every kind has that is asked over HTTP."""
 
@@ -308,10 +326,20 @@ class HTTPEngine(EngineSettings):
         "Required unless it is on this machine or at the origin of `upstream`.",
     )
     proxy: SecretStr | None = Field(None, description="HTTP proxy it is asked through; as upstream.proxy.")
+    tls: TLSSettings = Field(TLSSettings(), description="Certificates, where it has a private authority.")
     advanced: OpenAIAdvanced = Field(OpenAIAdvanced(), description="Less common settings.")
 
     _valid_url = field_validator("base_url")(lambda url: url and checked_url(url))
     _valid_proxy = field_validator("proxy")(checked_proxy)
+
+    @model_validator(mode="after")
+    def _certificates_are_looked_at(self) -> Self:
+        urls = [replica.url for replica in self.base_urls or ()] + [self.base_url or ""]
+        if self.tls != TLSSettings() and any(url.startswith("http://") for url in urls):
+            raise ValueError(
+                "tls has certificates, which nobody looks at: base_url begins with http://, not https://"
+            )
+        return self
 
     @model_validator(mode="after")
     def _one_way_to_say_where(self) -> Self:

@@ -10,6 +10,7 @@ from understudy.settings.engines import (
     API_VERSION,
     HTTPAdvanced,
     PriceSettings,
+    TLSSettings,
     anthropic_url,
     azure_url,
     checked_proxy,
@@ -43,6 +44,7 @@ class Upstream(Settings):
         description="HTTP proxy it is asked through: a URL, `env` (HTTP_PROXY, HTTPS_PROXY, NO_PROXY) or `none`. null: "
         "`none` for hosts of this machine or a private network, else `env`.",
     )
+    tls: TLSSettings = Field(TLSSettings(), description="Certificates, where it has a private authority.")
     advanced: HTTPAdvanced = Field(HTTPAdvanced(), description="Less common settings.")
 
     _valid_url = field_validator("base_url")(lambda url: checked_url(url))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -14,6 +15,7 @@ from yarl import URL
 from engines.anthropic_http import AnthropicHTTP
 from engines.azure_http import AzureHTTP
 from engines.cascade import Cascade
+from engines.connection import own_tls_context
 from engines.engine import Engine, EngineInfo, Price
 from engines.openai_http import OpenAIHTTP
 from engines.proxies import proxy_for
@@ -38,6 +40,7 @@ from understudy.settings.engines import (
     OpenAIEngine,
     PriceSettings,
     TenantSettings,
+    TLSSettings,
     VLLMEngine,
     VLLMLocalEngine,
 )
@@ -63,6 +66,7 @@ class OverHTTP(TypedDict):
     extra_headers: dict[str, str]
     timeouts: Timeouts
     proxy: URL | None
+    tls: ssl.SSLContext | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,7 @@ def price_of(settings: PriceSettings) -> Price:
 
 
 class EngineMissing(CannotStart):
-    """What an engine stands on is not installed. The text says what to do about it."""
+    """What an engine stands on is not installed, or not there. The text says what to do about it."""
 
 
 def tells_tenants_apart(config: Config) -> bool:
@@ -213,16 +217,16 @@ def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config, re
             server_url=settings.advanced.server_url,
             dialect=_dialect(settings, tenants),
             poll_s=settings.advanced.poll_s,
-            **_engine_over_http(settings, config),
+            **_engine_over_http(name, settings, config),
         )
     if isinstance(settings, VLLMLocalEngine):
         return _local(info, settings, tenants)
     if isinstance(settings, OpenAIEngine):
-        return OpenAIHTTP(info, settings.url, **_engine_over_http(settings, config))
+        return OpenAIHTTP(info, settings.url, **_engine_over_http(name, settings, config))
     if isinstance(settings, AnthropicEngine):
-        return AnthropicHTTP(info, settings.url, **_engine_over_http(settings, config))
+        return AnthropicHTTP(info, settings.url, **_engine_over_http(name, settings, config))
     if isinstance(settings, AzureEngine):
-        over_http = _engine_over_http(settings, config)
+        over_http = _engine_over_http(name, settings, config)
         return AzureHTTP(info, settings.url, api_version=settings.api_version, **over_http)
     # Only the demo and tests need a world; building one takes time and memory.
     from simulation.engine import SimulatedEngine
@@ -260,7 +264,7 @@ def upstream(config: Config, tenants: Tenants) -> OpenAIHTTP | None:
 def _upstream(settings: Upstream, tenant_headers: tuple[str, ...]) -> OpenAIHTTP:
     # Beside a key of its own the query still stays as it came: nothing is managed here.
     over_http = _over_http(
-        settings, settings.api_key is None or own_key(settings) is not None, tenant_headers
+        UPSTREAM, settings, settings.api_key is None or own_key(settings) is not None, tenant_headers
     )
     prices = {name: price_of(price) for name, price in settings.prices.items()}
     info = EngineInfo(UPSTREAM, region=settings.region, prices=ByModelName(prices) if prices else {})
@@ -303,8 +307,18 @@ def _dialect(settings: VLLMEngine | VLLMLocalEngine, tenants: Tenants) -> Dialec
     )
 
 
-def _engine_over_http(settings: HTTPEngine, config: Config) -> OverHTTP:
-    return _over_http(settings, takes_client_key(settings, config.upstream), config.listen.tenant_headers)
+def _engine_over_http(name: str, settings: HTTPEngine, config: Config) -> OverHTTP:
+    forwards = takes_client_key(settings, config.upstream)
+    return _over_http(f"engines.{name}", settings, forwards, config.listen.tenant_headers)
+
+
+def _tls(where: str, settings: TLSSettings) -> ssl.SSLContext | None:
+    if settings.ca_file is None and settings.cert_file is None:
+        return None
+    try:
+        return own_tls_context(settings.ca_file, settings.cert_file, settings.key_file)
+    except ValueError as error:
+        raise EngineMissing(f"{where}.tls.{error}") from None
 
 
 def _credential(settings: HTTPEngine | Upstream, key: str) -> str:
@@ -314,7 +328,10 @@ def _credential(settings: HTTPEngine | Upstream, key: str) -> str:
 
 
 def _over_http(
-    settings: HTTPEngine | Upstream, forwards_credentials: bool, tenant_headers: tuple[str, ...]
+    where: str,
+    settings: HTTPEngine | Upstream,
+    forwards_credentials: bool,
+    tenant_headers: tuple[str, ...],
 ) -> OverHTTP:
     key = own_key(settings)
     return {
@@ -326,4 +343,5 @@ def _over_http(
         },
         "timeouts": knobs_of(Timeouts, settings.advanced),
         "proxy": proxy_for(settings.url, settings.proxy.get_secret_value() if settings.proxy else None),
+        "tls": _tls(where, settings.tls),
     }
