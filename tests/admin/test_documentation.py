@@ -30,6 +30,17 @@ async def test_every_page_leads_to_the_documentation_of_its_version(tmp_path: Pa
         assert (await pages.stranger().get("/docs")).status == 303
 
 
+async def test_titles_and_headings_are_found_by_their_words(tmp_path: Path) -> None:
+    async with site(tmp_path) as pages:
+        viewer = await pages.person("viewer")
+        title = (await viewer.get(f"{DOCS.path}?q=glossary")).text
+        assert '<li><a href="/docs/reference/glossary">Glossary</a></li>' in title
+        shown = (await viewer.get(f"{DOCS.path}?q=SETTINGS+listen")).text
+        assert 'href="/docs/reference/settings#doc-listen"' in shown
+        nothing = await viewer.get(f"{DOCS.path}?q=<script>xyzzy")
+        assert nothing.status == 200 and "No title and no heading" in nothing.text
+
+
 @pytest.mark.parametrize("path", ["/docs/how-to/none", "/docs/..%2f..%2fadmin/app", "/docs/%00/x"])
 async def test_nothing_but_the_documentation_is_shown(tmp_path: Path, path: str) -> None:
     async with site(tmp_path) as pages:
