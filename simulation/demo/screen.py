@@ -19,7 +19,7 @@ from simulation.demo.results import Answers, Results, Summary, summary
 from simulation.demo.settings import KEY, MAX_EXAMPLES, MAX_LOSS, MODEL, SMALL, THETA, DemoSettings, M
 
 _PLAIN_EVERY_S = 5.0
-_SIMULATED = "Everything here is simulated: questions, engines, prices and times. See docs/explanation/simulated-world.md."
+_SIMULATED = "Everything here is simulated: questions, engines, prices and times. See docs/experiments/simulated-world.md."
 _REAL = (
     "The models and their times are real, the questions invented, the prices assumed. So few requests tell little:"
     " docs/experiments/effect.md has what was measured."
@@ -159,7 +159,7 @@ from openai import OpenAI
 client = OpenAI(base_url="{url}/v1", api_key="{KEY}")
 print(client.chat.completions.create(model="{MODEL}", messages=[{message!r}]))
 
-Next: README.md for your own engines, docs/explanation/simulated-world.md for what was simulated here.""".rstrip(),
+Next: README.md for your own engines, docs/experiments/simulated-world.md for what was simulated here.""".rstrip(),
             highlight=False,
             markup=False,
             soft_wrap=True,
