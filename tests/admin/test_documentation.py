@@ -25,8 +25,8 @@ async def test_every_page_leads_to_the_documentation_of_its_version(tmp_path: Pa
         assert index.status == 200 and 'href="/docs/how-to/use-the-admin-pages"' in index.text
         assert 'href="/docs/reference/settings"' in (await viewer.get("/help")).text
         page = await viewer.get("/docs/how-to/use-the-admin-pages")
-        assert page.status == 200 and "<h1>The admin pages</h1>" in page.text
-        assert '<h2 id="doc-signing-in">Signing in</h2>' in page.text
+        assert page.status == 200 and "<h1>Use the admin pages</h1>" in page.text
+        assert '<h2 id="doc-sign-in">Sign in</h2>' in page.text
         assert (await pages.stranger().get("/docs")).status == 303
 
 
