@@ -263,7 +263,7 @@ class RequestRecord:
     engine: str
     """Empty for an exact hit: no engine was asked."""
     outcome: str
-    """hit | answered | upstream_error | failed | aborted"""
+    """hit | answered | upstream_error | refused | unavailable | failed | aborted"""
     status: int
     policy: str
     policy_version: str

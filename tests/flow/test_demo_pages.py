@@ -116,7 +116,7 @@ async def simulated(operator: Operator) -> dict[str, Any]:
 def promises_to_simulate(access: AdminAccess) -> bool:
     """Whether the demo says of its pages that they show what other settings would bring."""
     printed = io.StringIO()
-    Screen(Console(file=printed, width=120), SETTINGS).next_steps("http://127.0.0.1:1", "Why?", access)
+    Screen(Console(file=printed, width=120), SETTINGS).next_steps("http://127.0.0.1:1", ("a", "b"), access)
     return "what other settings of the router would have brought" in printed.getvalue()
 
 
