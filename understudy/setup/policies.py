@@ -11,6 +11,7 @@ from learning.training.dial_follower import Apply, DialFollower
 from learning.training.metrics import LearningMetrics
 from router.finished import Finished
 from router.plan import Policy
+from router.policies.in_conversation import InConversation
 from router.proving.gate import Gate
 from understudy.built import Built
 from understudy.setup.few_shot import few_shot
@@ -45,9 +46,15 @@ def _gates(built: Built) -> Mapping[str, Gate]:
 
 
 def _policy(built: Built, name: str, turns: dict[str, Apply], gate: Gate | None) -> Policy:
-    config, memory, settings = built.config, built.remembered, built.config.models[name]
+    settings = built.config.models[name]
     if settings.policy == "fixed":
         return fixed(settings)
+    assert built.conversations is not None
+    return InConversation(_routing(built, name, turns, gate), built.conversations, settings.ways)
+
+
+def _routing(built: Built, name: str, turns: dict[str, Apply], gate: Gate | None) -> Policy:
+    config, memory, settings = built.config, built.remembered, built.config.models[name]
     if settings.policy == "few_shot":
         rule = few_shot(settings, config, memory, built.engines, built.threads, gate)
         turns[name] = rule.turn
