@@ -6,8 +6,9 @@ each policy. Each engine has its own prefix cache, and bills by the provider's l
 what is said. Which answers of the small engine are good is simulated, and so is what the router expects of them: see
 docs/experiments/agents.md for the rules. The product's policy is the code that serves, with its costs.
 
-"saved" is against the best single engine with its cache: the cheapest that loses no more than 5 % of the answers. The oracle
-knows all of the future: a bound. Intervals are 95 %, over seeds.
+"saved" is against the best single engine with its cache: the cheapest that loses no more than 5 % of the answers. RouteLLM
+has the threshold that serves it best among those at which it loses no more answers than the product. The oracle knows all
+of the future: a bound. Intervals are 95 %, over seeds.
 """
 
 from __future__ import annotations
@@ -16,17 +17,18 @@ import asyncio
 import math
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.agents.providers import PRICES, SMALL, Clock, Provider, chat, oracle_usd
-from benchmarks.agents.routing import Router, routers
+from benchmarks.agents.providers import PAIRS, SMALL, Clock, Provider, chat, listed, oracle_usd
+from benchmarks.agents.routing import ROUTELLM, Router, routers
 from benchmarks.agents.traces import MADE, RECORDED_TRACES, Request, trace
 from benchmarks.options import options, where, write
 from benchmarks.recorded import NoData
 from benchmarks.tables import markdown
+from engines.engine import Price
 
 MAY_LOSE = 0.05
 """Share of the answers, as the product's `max_loss`."""
@@ -86,7 +88,19 @@ def best_single(runs: Sequence[tuple[dict[str, Played], float]]) -> str:
     return "always small" if lost <= MAY_LOSE else "always large"
 
 
-def play_trace(name: str, prices: str, seed: int, data: Path) -> tuple[dict[str, Played], float]:
+def best_threshold(runs: Sequence[tuple[dict[str, Played], float]]) -> str:
+    """RouteLLM at the threshold at which it is cheapest of those that lose no more answers than the product did."""
+
+    def mean(policy: str, of: Callable[[Played], float]) -> float:
+        return statistics.fmean(of(played[policy]) for played, _ in runs)
+
+    may_lose = mean("product", lambda one: one.loss)
+    named = [policy for policy in runs[0][0] if policy.startswith(ROUTELLM)]
+    fitting = [policy for policy in named if mean(policy, lambda one: one.loss) <= may_lose]
+    return min(fitting or named[-1:], key=lambda policy: mean(policy, lambda one: one.usd))
+
+
+def play_trace(name: str, prices: dict[str, Price], seed: int, data: Path) -> tuple[dict[str, Played], float]:
     """What came of each policy, and what the oracle would have paid."""
     requests = trace(name, seed, data)
     clock, found = Clock(), {}
@@ -116,22 +130,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Returns 1 where a goal is not reached."""
     parser = options(__doc__, data=True)
     parser.add_argument("--traces", nargs="+", default=[*RECORDED_TRACES, *MADE])
-    parser.add_argument("--prices", choices=list(PRICES), default="anthropic")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--prices", choices=list(PAIRS), default="anthropic")
+    parser.add_argument("--seeds", type=int, default=4)
     args = parser.parse_args(argv)
+    prices = listed(args.prices)
     rows: list[tuple[object, ...]] = []
     goals: list[Goal] = []
     figures = {}
     for name in args.traces:
         try:
-            runs = [play_trace(name, args.prices, seed, args.data) for seed in range(args.seeds)]
+            runs = [play_trace(name, prices, seed, args.data) for seed in range(args.seeds)]
         except NoData as absent:
             print(absent)
             continue
         single = best_single(runs)
         singles = [played[single].usd for played, _ in runs]
         oracle = [1 - usd / single for (_, usd), single in zip(runs, singles, strict=True)]
+        shown_threshold = best_threshold(runs)
         for policy in runs[0][0]:
+            if policy.startswith(ROUTELLM) and policy != shown_threshold:
+                continue
             of_it = [played[policy] for played, _ in runs]
             saved = [1 - one.usd / single for one, single in zip(of_it, singles, strict=True)]
             direct = [played["always large"].cached for played, _ in runs]

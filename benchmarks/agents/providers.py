@@ -11,24 +11,31 @@ from benchmarks.agents.traces import Request
 from engines.chat import ChatRequest, Usage
 from engines.engine import EngineInfo, EngineLoad, Price
 from engines.servers.prefixes import Prefix, PrefixTable, prefixes_of
+from understudy.settings.engines import PriceSettings
+from understudy.settings.prices import prices_file, read_prices
+from understudy.setup.engines import price_of
 
 SMALL, LARGE = "small", "large"
 TTL_S = 300.0
 LEAST_TOKENS = 1024
 MISSES = 0.02
 """Share of lookups that find nothing, as where another machine of the provider's answers."""
-PRICES: dict[str, dict[str, Price]] = {
-    # platform.claude.com/docs/en/about-claude/pricing, November 2026: Claude Opus 5 and Claude Haiku 4.5, caches of 5 min.
-    "anthropic": {
-        LARGE: Price(5.0, 25.0, cached_input_usd_per_mtok=0.5, cache_write_usd_per_mtok=6.25),
-        SMALL: Price(1.0, 5.0, cached_input_usd_per_mtok=0.1, cache_write_usd_per_mtok=1.25),
-    },
-    # GPT-5 and GPT-5 mini at their list prices of August 2025; writing to the cache costs nothing more.
-    "openai": {
-        LARGE: Price(1.25, 10.0, cached_input_usd_per_mtok=0.125),
-        SMALL: Price(0.25, 2.0, cached_input_usd_per_mtok=0.025),
-    },
+PAIRS = {
+    "anthropic": ("https://api.anthropic.com/v1", "claude-haiku-4-5", "claude-opus-4-5"),
+    "openai": ("https://api.openai.com/v1", "gpt-5-mini", "gpt-5"),
 }
+"""Where a small and a large model are, whose prices are the list's (docs/reference/prices.md)."""
+
+
+def listed(pair: str) -> dict[str, Price]:
+    """The list prices of a pair of models, by engine."""
+    (url, small, large), prices = PAIRS[pair], read_prices(prices_file(None))
+    found = {name: prices.find(pair, url, model) for name, model in ((SMALL, small), (LARGE, large))}
+    return {
+        name: price_of(PriceSettings.model_validate(one.price))
+        for name, one in found.items()
+        if one is not None
+    }
 
 
 @dataclass(slots=True)
@@ -56,9 +63,9 @@ class Engine:
         return EngineLoad(capacity=64)
 
 
-def engines(prices: str) -> list[Engine]:
+def engines(prices: dict[str, Price]) -> list[Engine]:
     """From small to large."""
-    return [Engine(name, PRICES[prices][name]) for name in (SMALL, LARGE)]
+    return [Engine(name, prices[name]) for name in (SMALL, LARGE)]
 
 
 def chat(request: Request) -> ChatRequest:
@@ -70,8 +77,8 @@ def chat(request: Request) -> ChatRequest:
 class Provider:
     """Answers, and says what of the prompt it had cached."""
 
-    def __init__(self, prices: str, clock: Clock, seed: int) -> None:
-        self._prices = PRICES[prices]
+    def __init__(self, prices: dict[str, Price], clock: Clock, seed: int) -> None:
+        self._prices = prices
         self._rng = random.Random(f"provider {seed}")
         self._caches = {
             name: PrefixTable(math.inf, 2**20, ttl_s=TTL_S, least_tokens=LEAST_TOKENS, clock=clock)
@@ -95,7 +102,7 @@ class Provider:
         return usage, dollars
 
 
-def oracle_usd(requests: Sequence[Request], prices: str) -> float:
+def oracle_usd(requests: Sequence[Request], prices: dict[str, Price]) -> float:
     """The least that can be paid where the small engine answers only what it answers well, with all of the future known.
 
     By dynamic programming over what each engine was asked last. No engine is left in a tool loop; no lookup misses, and what
@@ -104,7 +111,7 @@ def oracle_usd(requests: Sequence[Request], prices: str) -> float:
     sessions: dict[int, list[Request]] = {}
     for request in requests:
         sessions.setdefault(request.session, []).append(request)
-    return sum(_session_usd(one, PRICES[prices]) for one in sessions.values())
+    return sum(_session_usd(one, prices) for one in sessions.values())
 
 
 Asked = tuple[int, int]

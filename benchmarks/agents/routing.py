@@ -13,6 +13,7 @@ from benchmarks.agents.providers import LARGE, SMALL, Clock, engines
 from benchmarks.agents.traces import Request
 from engines.chat import ChatRequest, Usage
 from engines.engine import Engine as AnyEngine
+from engines.engine import Price
 from router.choosing import chooser
 from router.choosing.bandit import Estimate, Scene
 from router.choosing.chooser import Chooser
@@ -28,8 +29,8 @@ from understudy.settings.memory import MemorySettings
 from understudy.settings.models import FewShotSettings, InContextSettings, ModelAdvanced
 
 TENANT = "t"
-THRESHOLD = 0.9
-"""RouteLLM routes by the expected quality of the prompt alone, against a threshold."""
+THRESHOLDS = (0.85, 0.88, 0.9, 0.92, 0.93, 0.94, 0.95, 0.96, 0.97, 0.98)
+ROUTELLM = "RouteLLM-like, "
 
 
 class Router(Protocol):
@@ -52,11 +53,14 @@ class Always:
     def answered(self, engine: str, asked: ChatRequest, usage: Usage) -> None: ...
 
 
+@dataclass(slots=True)
 class ByThreshold:
     """RouteLLM's rule: each prompt by itself, the small engine where its expected quality reaches the threshold."""
 
+    threshold: float
+
     async def engine(self, request: Request, asked: ChatRequest) -> str:
-        return SMALL if request.expected >= THRESHOLD else LARGE
+        return SMALL if request.expected >= self.threshold else LARGE
 
     def answered(self, engine: str, asked: ChatRequest, usage: Usage) -> None: ...
 
@@ -87,7 +91,9 @@ class _Given:
 class Routed:
     """The product's policy; `knows_turns`: with what it knows of conversations, else as if every turn stood alone."""
 
-    def __init__(self, prices: str, clock: Clock, threads: Executor, seed: int, *, knows_turns: bool) -> None:
+    def __init__(
+        self, prices: dict[str, Price], clock: Clock, threads: Executor, seed: int, *, knows_turns: bool
+    ) -> None:
         self._given = given = _Given()
         advanced = ModelAdvanced(with_tools="route")
         known = cast("list[AnyEngine]", engines(prices))
@@ -131,12 +137,12 @@ class Routed:
             self._conversations.answered(self._plan.turn, engine, asked, TENANT, usage)
 
 
-def routers(prices: str, clock: Clock, threads: Executor, seed: int) -> dict[str, Router]:
+def routers(prices: dict[str, Price], clock: Clock, threads: Executor, seed: int) -> dict[str, Router]:
     """All of them but the oracle, by name."""
     return {
         "always large": Always(LARGE),
         "always small": Always(SMALL),
-        "RouteLLM-like": ByThreshold(),
+        **{f"{ROUTELLM}{threshold}": ByThreshold(threshold) for threshold in THRESHOLDS},
         "without cache prices": Routed(prices, clock, threads, seed, knows_turns=False),
         "product": Routed(prices, clock, threads, seed, knows_turns=True),
     }

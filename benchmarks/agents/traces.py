@@ -104,7 +104,7 @@ def coding(seed: int, easy: float = 0.6, mixed: float = 0.25) -> Iterator[Reques
     """A coding agent: 12,000 tokens of instructions and tools, a few tasks, each with a loop of tools; some 30 requests."""
     rng = random.Random(f"coding {seed}")
     system, tools = _system("coding", 8_000), _tools(4_000)
-    for session, at_s in _arrivals(rng, 45, every_s=90.0):
+    for session, at_s in _arrivals(rng, 80, every_s=60.0):
         one = _Writer(session, rng, system, at_s, _EASY, tools)
         for _ in range(rng.randint(2, 4)):
             one.chances = _kind(rng, easy, mixed)
