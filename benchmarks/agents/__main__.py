@@ -22,13 +22,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.agents.providers import PAIRS, SMALL, Clock, Provider, chat, listed, oracle_usd
+from benchmarks.agents.providers import PAIRS, SMALL, Clock, Provider, chat, listed, oracle_usd, prompts_of
 from benchmarks.agents.routing import ROUTELLM, Router, routers
 from benchmarks.agents.traces import MADE, RECORDED_TRACES, Request, trace
 from benchmarks.options import options, where, write
 from benchmarks.recorded import NoData
 from benchmarks.tables import markdown
 from engines.engine import Price
+from engines.servers.prefixes import Prefix
 
 MAY_LOSE = 0.05
 """Share of the answers, as the product's `max_loss`."""
@@ -61,14 +62,20 @@ class Played:
         return self.cached_tokens / self.prompt_tokens
 
 
-async def play(requests: Sequence[Request], router: Router, provider: Provider, clock: Clock) -> Played:
-    """All requests, one after the other, at the times of the trace."""
+async def play(
+    requests: Sequence[Request],
+    prompts: Sequence[Sequence[Prefix]],
+    router: Router,
+    provider: Provider,
+    clock: Clock,
+) -> Played:
+    """All requests, one after the other, at the times of the trace. `prompts`: the prefixes of each."""
     played, before = Played(len(requests)), dict[int, str]()
-    for request in requests:
+    for request, prefixes in zip(requests, prompts, strict=True):
         clock.now_s = request.at_s
         asked = chat(request)
         engine = await router.engine(request, asked)
-        usage, dollars = provider.answer(engine, request, asked)
+        usage, dollars = provider.answer(engine, request, prefixes)
         router.answered(engine, asked, usage)
         played.usd += dollars
         played.small += engine == SMALL
@@ -103,13 +110,13 @@ def best_threshold(runs: Sequence[tuple[dict[str, Played], float]]) -> str:
 def play_trace(name: str, prices: dict[str, Price], seed: int, data: Path) -> tuple[dict[str, Played], float]:
     """What came of each policy, and what the oracle would have paid."""
     requests = trace(name, seed, data)
-    clock, found = Clock(), {}
+    prompts, clock, found = prompts_of(requests), Clock(), {}
     with ThreadPoolExecutor(1) as threads:
         for policy, router in routers(prices, clock, threads, seed).items():
             clock.now_s = 0.0
             provider = Provider(prices, clock, seed)
-            found[policy] = asyncio.run(play(requests, router, provider, clock))
-    return found, oracle_usd(requests, prices)
+            found[policy] = asyncio.run(play(requests, prompts, router, provider, clock))
+    return found, oracle_usd(requests, prompts, prices)
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:

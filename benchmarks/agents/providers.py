@@ -85,9 +85,8 @@ class Provider:
             for name in self._prices
         }
 
-    def answer(self, engine: str, request: Request, asked: ChatRequest) -> tuple[Usage, float]:
-        """What it used, and what that costs in dollars."""
-        prefixes = prefixes_of(asked, tenant="t", least_tokens=1)
+    def answer(self, engine: str, request: Request, prefixes: Sequence[Prefix]) -> tuple[Usage, float]:
+        """What it used, and what that costs in dollars. `prefixes`: of the request."""
         missed = self._rng.random() < MISSES
         cached = 0 if missed else self._caches[engine].cached_tokens(prefixes)
         prompt = prefixes[-1].tokens
@@ -102,24 +101,35 @@ class Provider:
         return usage, dollars
 
 
-def oracle_usd(requests: Sequence[Request], prices: dict[str, Price]) -> float:
+def prompts_of(requests: Sequence[Request]) -> list[tuple[Prefix, ...]]:
+    """The prefixes of each request."""
+    return [prefixes_of(chat(each), tenant="t", least_tokens=1) for each in requests]
+
+
+def oracle_usd(
+    requests: Sequence[Request], prompts: Sequence[tuple[Prefix, ...]], prices: dict[str, Price]
+) -> float:
     """The least that can be paid where the small engine answers only what it answers well, with all of the future known.
 
     By dynamic programming over what each engine was asked last. No engine is left in a tool loop; no lookup misses, and what
     begins all conversations is always cached: a bound.
     """
-    sessions: dict[int, list[Request]] = {}
-    for request in requests:
-        sessions.setdefault(request.session, []).append(request)
-    return sum(_session_usd(one, prices) for one in sessions.values())
+    sessions: dict[int, list[int]] = {}
+    for at, request in enumerate(requests):
+        sessions.setdefault(request.session, []).append(at)
+    return sum(
+        _session_usd([requests[at] for at in places], [prompts[at] for at in places], prices)
+        for places in sessions.values()
+    )
 
 
 Asked = tuple[int, int]
 """By engine, small and large, the place of the request that it was asked last; -1: none."""
 
 
-def _session_usd(requests: Sequence[Request], prices: dict[str, Price]) -> float:
-    prompts = [prefixes_of(chat(each), tenant="t", least_tokens=1) for each in requests]
+def _session_usd(
+    requests: Sequence[Request], prompts: Sequence[Sequence[Prefix]], prices: dict[str, Price]
+) -> float:
     paid: dict[Asked, float] = {(-1, -1): 0.0}
     for segment in _segments(requests):
         after: dict[Asked, float] = {}

@@ -33,7 +33,7 @@ from gateway.stages.unspoken import not_spoken
 from router.model_names import ByModelName, plain_names
 from router.plan import Attempt
 from router.stand_ins import StandIns
-from router.turns.naming import session_name
+from router.turns.naming import named_by
 
 if TYPE_CHECKING:
     from gateway.limits.limiter import Limiter
@@ -148,7 +148,7 @@ class ByModel:
         not_at: frozenset[str] = frozenset()
         if asked.names_something_stored and isinstance(holder := engines[0], Servers):
             not_at = holder.only_where_stored(tenant, asked.stored_id)
-        session = session_name(named_session(asked.request.headers), asked.fields or {})
+        session = named_by(named_session(asked.request.headers), asked.fields or {})
         made = partial(
             asked.outgoing,
             tenant=tenant,

@@ -13,9 +13,8 @@ from engines.sse import events
 from gateway.errors import ENDED_IN_ERROR
 from gateway.keepers.clipping import Clip
 from gateway.keepers.screening import Screen
-from router.asked import Asked
+from gateway.keepers.session import session_name
 from router.finished import Finished, Journey, Outcome
-from router.turns.naming import session_name
 from store.decisions.kept_details import KeptDetails, KeptJson, ToolCalled
 
 CONVERSATION = ("messages", "input", "prompt")
@@ -26,7 +25,7 @@ _MOST_CALLS = 100
 
 def own_details(finished: Finished, screen: Screen) -> KeptDetails:
     """Of an answer from memory: who asked, in which conversation. The rest is the first one's."""
-    said = {"user": _short(finished.asked.user), "session": _short(_session(finished.asked))}
+    said = {"user": _short(finished.asked.user), "session": _short(session_name(finished.asked))}
     shown, replaced = screen.of(said)
     return KeptDetails(user=shown["user"], session=shown["session"], replaced=replaced)
 
@@ -52,7 +51,7 @@ def details_of(
     back, back_cut, answer_in = _back(finished, answer, max_characters)
     said = {
         "user": _short(finished.asked.user),
-        "session": _short(_session(finished.asked)),
+        "session": _short(session_name(finished.asked)),
         "error": _error(finished),
         "said": [_words(one.said) for one in finished.trail],
         "came": body,
@@ -255,7 +254,3 @@ def _left_out(finished: Finished, answer: str) -> int:
 
 def _short(text: str) -> str:
     return text[:1024].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
-
-
-def _session(asked: Asked) -> str:
-    return session_name(asked.controls.session, asked.chat.own_fields)

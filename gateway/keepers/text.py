@@ -17,10 +17,10 @@ from engines.answers.answer import Assembled
 from engines.chat import message_text
 from gateway.keepers.details import details_of, details_of_failure, own_details
 from gateway.keepers.screening import Screen
+from gateway.keepers.session import session_name
 from router.finished import Finished, Journey, Outcome
 from router.plan import Attempt
 from router.shedding import NEVER, Loaded
-from router.turns.naming import session_name
 from store.admission import Admission
 from store.decisions.texts import RequestTextLog, RequestTexts, SentExample, digest_of
 from store.records import TEXT_OF_KEY
@@ -187,7 +187,7 @@ class TextKeeper:
     def _keep_own(self, finished: Finished) -> str:
         """Of a repeat only who asked it, in which conversation: the rest is kept under its exact key already."""
         arrival, asked = finished.arrival, finished.asked
-        named = bool(asked.user or session_name(asked.controls.session, asked.chat.own_fields))
+        named = bool(asked.user or session_name(asked))
         if named and not self._load.sheds("details") and self._allowance.open():
             details = own_details(finished, self._screen)
             by = asked.contributor

@@ -13,7 +13,7 @@ from engines.large_json import dumped
 from gateway.limits.bounding import asking_for_usage, not_asking_for_usage
 from router.asked import Asked
 from router.plan import Attempt
-from router.turns.naming import session_name
+from router.turns.naming import named_by
 
 
 def asking_for_its_usage(
@@ -66,7 +66,7 @@ def try_of(engine: Engine, way: Attempt, asked: Asked, wanted: ChatRequest, in_o
         call=way.call,
         placement=placement,
         as_asked=asked.chat,
-        session=session_name(asked.controls.session, asked.chat.own_fields),
+        session=named_by(asked.controls.session, asked.chat.own_fields),
         without_usage=without_usage,
         not_at=asked.not_at,
     )

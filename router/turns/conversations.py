@@ -23,10 +23,10 @@ from router.digest import amid_tools, scope
 from router.plan import Ask, Candidate
 from router.prompt import with_examples
 from router.turns.lasting import Lasting
-from router.turns.naming import session_name
+from router.turns.naming import named_by
 from router.turns.turn import Turn
 
-_IDLE_S = 600.0
+IDLE_S = 600.0
 """A conversation without a turn for so long has ended: nobody's cache holds it."""
 _MOST = 10_000
 """Conversations that are remembered."""
@@ -83,13 +83,28 @@ class Conversations:
         """The request with its turn, and with the examples that its conversation has. `ways`: the model's engines, from
         small to large. Time is linear in the prompt: 1 ms for about 100 KB, and of instructions that are new 10 ms."""
         prefixes = prefixes_of(ask.chat, tenant=ask.tenant, least_tokens=1)
-        name = session_name(ask.named_session, ask.chat.own_fields)
+        name = named_by(ask.named_session, ask.chat.own_fields)
         with self._lock:
             now = self._clock()
             self._end(now)
             known = self._conversation(ask, prefixes, name, now)
             turn = self._turn(ask, prefixes, known, ways)
             return replace(ask, turn=turn, examples=known.examples)
+
+    def joined(
+        self, ask: Ask, ways: Sequence[str], turns: int, engine: str, prompt_tokens: int, age_s: float
+    ) -> Ask:
+        """The request placed anew, where another worker answered its conversation later than this one did.
+
+        `turns`: answers so far. `engine`, a prompt of so many tokens, so long ago: the latest of them.
+        """
+        turn = ask.turn
+        with self._lock:
+            known = self._known.get(turn.key) if turn is not None else None
+            if known is None or turn is None or known.before[1] <= age_s:
+                return ask
+            known.engine, known.turns, known.before = engine, turns, (prompt_tokens, age_s)
+            return replace(ask, turn=self._turn(ask, turn.prefixes, known, ways, elsewhere=True))
 
     def decided(self, turn: Turn, *, wanted: bool) -> None:
         """Learn whether a smaller engine would have answered, had the turn stood alone."""
@@ -162,13 +177,22 @@ class Conversations:
         return self._by_name.get(named)
 
     def _turn(
-        self, ask: Ask, prefixes: tuple[Prefix, ...], known: _Conversation, ways: Sequence[str]
+        self,
+        ask: Ask,
+        prefixes: tuple[Prefix, ...],
+        known: _Conversation,
+        ways: Sequence[str],
+        *,
+        elsewhere: bool = False,
     ) -> Turn:
+        """`elsewhere`: another worker sent the turn before."""
         lasting, tokens = known.lasting, known.tokens
         caching = {
             name: believed for name in ways if (believed := self._believed(self._info(name), known, tokens))
         }
         held = self._held(prefixes, caching) if caching else {}
+        if elsewhere and caching:
+            held[known.engine] = self._held_of_last(known, known.engine, held, caching)
         held_with = self._held_with(ask, known, prefixes, held, caching) if caching else {}
         engine = known.engine if known.engine in ways else ""
         in_tool_loop = amid_tools(ask.chat.messages)
@@ -181,7 +205,7 @@ class Conversations:
             tokens,
             held,
             held_with,
-            self._held_at_home(known, ways[-1], held, caching) if caching else 0.0,
+            self._held_of_last(known, ways[-1], held, caching) if caching else 0.0,
             caching,
             lasting.ahead(known.turns),
             lasting.added_tokens,
@@ -191,16 +215,17 @@ class Conversations:
             return turn
         return replace(turn, kept_out=self._kept_out(turn, ways))
 
-    def _held_at_home(
+    def _held_of_last(
         self,
         known: _Conversation,
-        reference: str,
+        engine: str,
         held: Mapping[str, float],
         caching: Mapping[str, float],
     ) -> float:
-        (tokens, pause_s), ttl_s = known.before, self._info(reference).cache_ttl_s
-        at_home = min(tokens, known.tokens) * caching.get(reference, 0.0)
-        return max(held.get(reference, 0.0), 0.0 if ttl_s is not None and pause_s > ttl_s else at_home)
+        """The tokens that an engine holds if it answered the turn before."""
+        (tokens, pause_s), ttl_s = known.before, self._info(engine).cache_ttl_s
+        of_last = min(tokens, known.tokens) * caching.get(engine, 0.0)
+        return max(held.get(engine, 0.0), 0.0 if ttl_s is not None and pause_s > ttl_s else of_last)
 
     def _held(self, prefixes: Sequence[Prefix], caching: Mapping[str, float]) -> dict[str, float]:
         return {
@@ -300,7 +325,7 @@ class Conversations:
         """Forget conversations that ended."""
         while self._known:
             key, oldest = next(iter(self._known.items()))
-            if now - oldest.at_s < _IDLE_S and len(self._known) < _MOST:
+            if now - oldest.at_s < IDLE_S and len(self._known) < _MOST:
                 return
             del self._known[key]
 

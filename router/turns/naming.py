@@ -13,7 +13,7 @@ _WITHIN_USER = "_session_"
 """What comes before the session's id in `metadata.user_id` of Anthropic's own client."""
 
 
-def session_name(header: str | None, fields: Mapping[str, Any]) -> str:
+def named_by(header: str | None, fields: Mapping[str, Any]) -> str:
     """How a request names its conversation: by `x-understudy-session`, else by `metadata`, else by a field of its body.
     Empty where it does not say. At most 1,024 characters.
     """

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from engines.chat import ChatRequest
-from gateway.keepers.session import session_of
+from gateway.keepers.session import session_name, session_of
 from router.asked import Controls
-from router.turns.naming import session_name
+from router.turns.naming import named_by
 from store.decisions.session_ids import is_named
 from tests.finished import finished
 
@@ -29,11 +29,12 @@ SECRET = b"s" * 32
         ({"conversation": {"id": "conv_1"}}, "conv_1"),
         ({"conversation": "conv_2"}, "conv_2"),
         ({"prompt_cache_key": "p"}, "p"),
+        ({"session_id": "s2"}, "s2"),
         ({"metadata": "x", "prompt_cache_key": 7}, ""),
     ],
 )
 def test_a_body_names_its_conversation_in_one_of_several_ways(fields: dict[str, Any], name: str) -> None:
-    assert session_name(None, fields) == name
+    assert named_by(None, fields) == name
 
 
 def chat(*turns: str, **fields: Any) -> ChatRequest:
@@ -46,7 +47,7 @@ def chat(*turns: str, **fields: Any) -> ChatRequest:
 
 def test_the_header_comes_first_and_every_turn_has_the_same() -> None:
     asked = finished(chat("Q?", metadata={"session_id": "s1"}), Controls(session="header")).asked
-    assert session_name("header", asked.chat.own_fields) == "header" and is_named(session_of(SECRET, asked))
+    assert session_name(asked) == "header" and is_named(session_of(SECRET, asked))
     first = session_of(SECRET, finished(chat("Q?")).asked)
     assert first == session_of(SECRET, finished(chat("Q?", "A.", "And?")).asked) and not is_named(first)
     assert first != session_of(SECRET, finished(chat("R?", "A.", "And?")).asked)

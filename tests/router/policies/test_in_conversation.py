@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +14,8 @@ from router.plan import STAYS, TOOL_LOOP, Ask, Attempt, Plan
 from router.policies.in_conversation import InConversation
 from router.proving.standing import Proof
 from router.turns.conversations import Conversations
+from store.decisions.sessions import LatestAnswer
+from store.reading import ReadLate
 
 LONG = "Read this. " * 20_000
 CALLS = {"role": "assistant", "content": None, "tool_calls": [{"id": "c"}]}
@@ -136,3 +139,34 @@ async def test_a_large_prompt_is_read_on_a_thread_and_is_the_same_conversation()
     ask = replace(site.inner.asked[0], chat=chat, turn=None)
     plan = await site.policy.decide(ask)
     assert plan.turn is not None and plan.turn.number == 1
+
+
+@pytest.mark.parametrize(("age_s", "expected"), [(0.0, "small"), (60.0, "large")])
+async def test_what_another_worker_answered_is_looked_up(age_s: float, expected: str) -> None:
+    asked: list[tuple[str, str, str]] = []
+
+    async def elsewhere(tenant: str, name: str, model: str) -> LatestAnswer | None:
+        asked.append((tenant, name, model))
+        return LatestAnswer("small", 50_000, time.time() - age_s)
+
+    site = Site()
+    site.policy = InConversation(site.inner, site.known, ("small", "large"), elsewhere)
+    await site.turn("large", LONG, named_session="s")
+    assert asked == [], "it begins here"
+    plan = await site.turn("large", LONG, CALLS, RESULT, named_session="s")
+    assert asked == [] and plan.attempts[0].engine == "large", "all of it was answered here"
+    more = (LONG, CALLS, RESULT, CALLS, RESULT, CALLS, RESULT)
+    plan = await site.turn("large", *more, named_session="s")
+    assert asked == [("t", "s", "m")] and plan.attempts[0].engine == expected
+    if expected == "small":
+        assert plan.turn is not None and plan.turn.held["small"] > 49_000
+
+
+async def test_a_lookup_that_is_late_is_gone_without() -> None:
+    async def elsewhere(tenant: str, name: str, model: str) -> LatestAnswer | None:
+        raise ReadLate("late")
+
+    site = Site()
+    site.policy = InConversation(site.inner, site.known, ("small", "large"), elsewhere)
+    plan = await site.turn("small", LONG, "Done.", "And?", named_session="s")
+    assert plan.attempts[0].engine == "small"
