@@ -11,6 +11,7 @@ import psycopg
 from psycopg import pq
 
 from store.errors import BadAddress
+from store.unverified import HINT, SSLMODES, split
 
 _PARTS = ("host", "hostaddr", "port", "dbname", "user", "sslmode", "service", "servicefile")
 
@@ -21,21 +22,23 @@ _UNREADABLE = (
 
 
 def checked(url: str) -> str:
-    """The connection string itself. Raises BadAddress, which quotes nothing of it but hosts.
+    """The connection string as libpq takes it. Raises BadAddress, which quotes nothing of it but hosts.
 
     What PGHOST, PGSSLMODE and their like in the environment add to it counts, as for libpq. Off this machine
-    `sslmode=verify-full` is demanded: with less anybody in between can read and change what passes.
+    `sslmode=verify-full` is demanded, unless store.unverified lets it go: with less anybody in between can read and change
+    what passes.
     """
     parts = _parts(url)
+    plain, unverified = split(url)
     if parts["service"] or parts["servicefile"]:
         raise BadAddress("a PostgreSQL service file cannot be used: write the whole connection string")
     away = [host for host in _hosts(parts) if not _is_here(host)]
-    if away and parts["sslmode"] != "verify-full":
+    if away and parts["sslmode"] != "verify-full" and not (unverified and parts["sslmode"] in SSLMODES):
         raise BadAddress(
             f"PostgreSQL on {', '.join(away)} is not on this machine: add sslmode=verify-full, and sslrootcert=FILE with its"
-            f" authority's certificate (sslmode is {parts['sslmode'] or 'prefer'})"
+            f" authority's certificate; {HINT} (sslmode is {parts['sslmode'] or 'prefer'})"
         )
-    return url
+    return plain
 
 
 def described(url: str) -> str:
@@ -46,7 +49,7 @@ def described(url: str) -> str:
 
 def _parts(url: str) -> dict[str, str]:
     try:
-        given = pq.Conninfo.parse(url.encode())
+        given = pq.Conninfo.parse(split(url)[0].encode())
     except (psycopg.Error, ValueError):
         # Not chained: libpq's message quotes what it could not read.
         raise BadAddress(_UNREADABLE) from None

@@ -161,7 +161,7 @@ class Pool:
         self._away = False
         """Whether no connection could be had lately: then nobody waits for one."""
         self._pool: ConnectionPool[TimedConnection] = ConnectionPool(
-            url,
+            checked(url),
             connection_class=TimedConnection,
             min_size=1,
             max_size=connections,

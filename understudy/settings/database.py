@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pydantic import AfterValidator, SecretStr
 
+from store import unverified
 from understudy.settings.client_key import is_loopback
 
 _EXAMPLE = "postgresql://understudy:${PASSWORD}@db.example/understudy?sslmode=verify-full"
@@ -29,10 +30,11 @@ def _checked_url(url: SecretStr) -> SecretStr:
     if not location.partition("/")[2] and not asked.get("dbname"):
         raise ValueError(f"names no database: {_EXAMPLE}")
     far = [host for host in _hosts(location, asked) if not (host.startswith("/") or is_loopback(host))]
-    if far and asked.get("sslmode") != "verify-full":
+    if far and asked.get("sslmode") != "verify-full" and not unverified.allowed(asked):
         raise ValueError(
             "leads to another machine, and lacks sslmode=verify-full: without it, whoever stands between them reads the "
-            "password and all that is remembered (with sslrootcert=system, or the path of your CA's certificate)"
+            "password and all that is remembered (with sslrootcert=system, or the path of your CA's certificate); "
+            + unverified.HINT
         )
     return url
 
@@ -60,7 +62,7 @@ def _split(each: str) -> tuple[str, str]:
 
 
 DatabaseUrl = Annotated[SecretStr, AfterValidator(_checked_url)]
-"""`postgresql://…`; off this machine with sslmode=verify-full."""
+"""`postgresql://…`; off this machine with sslmode=verify-full, or the word of store.unverified."""
 
 
 def checked_blobs_url(url: str) -> str:

@@ -19,7 +19,7 @@ from benchmarks.postgres_server import PostgresServer
 from store import Store
 from store.errors import BadAddress, StoreError
 from store.postgres.address import checked, described
-from store.postgres.connecting import connect
+from store.postgres.connecting import Pool, connect
 
 CANARY = "correct-horse-battery"
 AWAY = "postgresql://me:secret@db.example:5432/understudy"
@@ -38,6 +38,9 @@ REFUSED = [
     AWAY,
     f"{AWAY}?sslmode=require",
     f"{AWAY}?sslmode=verify-ca",
+    f"{AWAY}?unverified=yes",
+    f"{AWAY}?sslmode=prefer&unverified=yes",
+    f"{AWAY}?sslmode=require&unverified=no",
     "postgresql://me:secret@127.0.0.1,db.example/x",
     "postgresql://me:secret@localhost/x?hostaddr=192.0.2.1",
     "postgresql://me:secret@10.0.0.7/x",
@@ -70,12 +73,21 @@ def test_on_this_machine_or_verified_any_will_do(url: str) -> None:
     assert checked(url) == url
 
 
+@pytest.mark.parametrize("mode", ["require", "verify-ca", "disable"])
+def test_an_operator_may_say_that_a_server_need_not_prove_who_it_is(mode: str) -> None:
+    for query in (f"sslmode={mode}&unverified=yes", f"unverified=yes&sslmode={mode}"):
+        assert checked(f"{AWAY}?{query}") == f"{AWAY}?sslmode={mode}"
+        assert described(f"{AWAY}?{query}") == "db.example/understudy"
+    assert checked("postgresql://127.0.0.1/x?unverified=yes") == "postgresql://127.0.0.1/x"
+
+
 @pytest.mark.parametrize("url", REFUSED)
 def test_off_this_machine_a_server_must_prove_who_it_is(url: str) -> None:
     with pytest.raises(BadAddress) as refused:
         checked(url)
     assert "secret" not in str(refused.value)
-    assert "sslmode=verify-full" in str(refused.value) or "service" in str(refused.value)
+    told = str(refused.value)
+    assert "sslmode=verify-full" in told or "service" in told or "cannot be read" in told
 
 
 def test_the_environment_counts_as_libpq_counts_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,6 +134,16 @@ def ssl_in_use(url: str) -> bool:
 
 def test_a_server_that_proves_its_name_is_talked_to_over_tls(over_tls: str, shown: Certificate) -> None:
     assert ssl_in_use(f"{over_tls}&sslrootcert={shown.file}")
+
+
+def test_a_server_that_need_not_is_talked_to_over_tls_by_writer_and_pool(over_tls: str) -> None:
+    unverified = over_tls.replace("sslmode=verify-full", "sslmode=require&unverified=yes")
+    assert ssl_in_use(unverified)
+    pool = Pool(unverified, connections=1, statement_timeout_ms=60_000)
+    try:
+        assert pool.execute("SELECT 1").fetchone()[0] == 1
+    finally:
+        pool.close()
 
 
 def test_a_server_that_does_not_is_left_before_the_password_is_sent(

@@ -39,6 +39,7 @@ def parsed(**memory: Any) -> Config:
         "postgresql://u@%2Frun%2Fpostgresql/understudy",
         "postgresql://u:p%40ss@127.0.0.1/?dbname=understudy",
         FAR + "?sslmode=verify-full&sslrootcert=system",
+        FAR + "?sslmode=require&unverified=yes",
         "postgresql://u:t0psecret@a.example:5432,b.example:5433/db?sslmode=verify-full&target_session_attrs=primary",
     ],
 )
@@ -65,6 +66,9 @@ def test_a_connection_string_is_taken_as_it_is(url: str) -> None:
         "postgresql://u:t0psecret@\uff0f.example/db?sslmode=verify-full#",
         FAR,
         FAR + "?sslmode=require",
+        FAR + "?unverified=yes",
+        FAR + "?sslmode=prefer&unverified=yes",
+        FAR + "?sslmode=require&unverified=no",
         "postgresql://u:t0psecret@127.0.0.1,db.example/db",
         NEAR + "?hostaddr=10.0.0.1",
     ],
