@@ -16,7 +16,7 @@ from yarl import URL
 
 from engines.engine import EngineInfo, EngineRequest
 from engines.loose_json import member, parsed, text
-from engines.openai_http import Exchange, OpenAIHTTP
+from engines.openai_http import Exchange, KeyOf, OpenAIHTTP
 from engines.timeouts import Timeouts
 
 DEPLOYED = frozenset(
@@ -51,6 +51,7 @@ class AzureHTTP(OpenAIHTTP):
         resends: bool = True,
         proxy: URL | None = None,
         tls: ssl.SSLContext | None = None,
+        key: KeyOf | None = None,
     ) -> None:
         super().__init__(
             info,
@@ -63,8 +64,12 @@ class AzureHTTP(OpenAIHTTP):
             resends=resends,
             proxy=proxy,
             tls=tls,
+            key=key,
         )
         self._api_version = api_version
+        if key is not None:
+            # A token of Entra.
+            self.key_header = "Authorization"
 
     def stream(self, request: EngineRequest) -> Exchange:
         """See engines.engine.Engine.stream."""

@@ -11,7 +11,7 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
 from multidict import CIMultiDict
 from yarl import URL
@@ -178,6 +178,10 @@ def _is_plain(request: EngineRequest) -> bool:
     return request.plain if request.chat is None else not request.chat.stream
 
 
+KeyOf = Callable[[], Awaitable[str]]
+"""Gives the value of the header with the gateway's own key."""
+
+
 class OpenAIHTTP:
     """One upstream base URL.
 
@@ -186,7 +190,8 @@ class OpenAIHTTP:
     `credential_headers`: further names of headers that hold one. `extra_headers` are set on every request. The URL comes
     from the operator's configuration, never from a request. `resends`: a request is sent once more if its connection had
     been kept alive and is closed without an answer. `proxy`: what it is asked through (engines.proxies). `tls`: authorities
-    and a certificate of its own (engines.connection.own_tls_context).
+    and a certificate of its own (engines.connection.own_tls_context). `key`, where there is one, gives
+    `authorization` anew before each request, or raises engines.errors.EngineError.
     """
 
     key_header = "Authorization"
@@ -205,12 +210,14 @@ class OpenAIHTTP:
         resends: bool = True,
         proxy: URL | None = None,
         tls: ssl.SSLContext | None = None,
+        key: KeyOf | None = None,
     ) -> None:
         self.info = info
         self.base_url = base_url.rstrip("/")
         self._base = URL(self.base_url)
         self.in_flight = 0
         self._authorization = authorization
+        self._key = key
         self._forwards_credentials = forwards_credentials
         self._credential_headers = tuple(credential_headers)
         self._extra_headers = dict(extra_headers or {})
@@ -238,7 +245,15 @@ class OpenAIHTTP:
         )
 
     def sent(self, request: EngineRequest, phases: Phases) -> Awaitable[Answer]:
-        """The answer, to be awaited until its head is here. Raises engines.exchanges.Failure."""
+        """The answer, to be awaited until its head is here. Raises engines.exchanges.Failure, and what `key` raises."""
+        return self._asked(request, phases) if self._key is None else self._with_key(request, phases)
+
+    async def _with_key(self, request: EngineRequest, phases: Phases) -> Answer:
+        assert self._key is not None
+        self._authorization = await self._key()
+        return await self._asked(request, phases)
+
+    def _asked(self, request: EngineRequest, phases: Phases) -> Awaitable[Answer]:
         headers, body, method = self._outgoing(request), request.body, request.method
         target = request.target if self._forwards_credentials else without_key_parameters(request.target)
         path = self._path(target, request.below)

@@ -16,7 +16,7 @@ from yarl import URL
 
 from engines.engine import EngineInfo, EngineLoad, EngineRequest
 from engines.errors import ConnectFailed, EngineError
-from engines.openai_http import Exchange, OpenAIHTTP
+from engines.openai_http import Exchange, KeyOf, OpenAIHTTP
 from engines.timeouts import Timeouts
 from engines.vllm_dialect import Dialect
 from engines.vllm_metrics import ServerFigures, read_figures
@@ -56,6 +56,7 @@ class VLLMServer:
         dialect: Dialect | None = None,
         proxy: URL | None = None,
         tls: ssl.SSLContext | None = None,
+        key: KeyOf | None = None,
     ) -> None:
         self.info = info
         self._http = OpenAIHTTP(
@@ -68,6 +69,7 @@ class VLLMServer:
             timeouts=timeouts,
             proxy=proxy,
             tls=tls,
+            key=key,
         )
         # Of its own, so that a question aside never waits as long as an answer may.
         self._aside = OpenAIHTTP(
@@ -78,6 +80,7 @@ class VLLMServer:
             timeouts=Timeouts(LIMIT_S, LIMIT_S, LIMIT_S, LIMIT_S),
             proxy=proxy,
             tls=tls,
+            key=key,
         )
         self._dialect = dialect or Dialect()
         self._tokens = TokenCounter(self._aside.stream, info.model)

@@ -121,7 +121,7 @@ def test_every_configuration_that_is_shown_is_valid() -> None:
         settings = resolve(block, EVERYTHING_EXPORTED)
         if not ("upstream" in block or {"engines", "models"} <= set(block)):
             of_page = {
-                name: {"api_key": "none"} | each
+                name: ({} if "api_key_command" in each else {"api_key": "none"}) | each
                 for name, each in settings.get("engines", {}).items()
                 # A folder with a model, which is not here.
                 if "model_dir" not in each

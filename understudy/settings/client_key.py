@@ -23,6 +23,8 @@ def own_key(settings: HTTPEngine | Upstream) -> str | None:
 def has_credential(settings: HTTPEngine | Upstream) -> bool:
     """Whether requests to it carry a credential of the operator's: its key, or a header that is one."""
     servers = settings.servers.values() if isinstance(settings, HTTPEngine) else (settings,)
+    if isinstance(settings, HTTPEngine) and settings.api_key_command is not None:
+        return True
     return has_credential_header(settings.advanced) or any(own_key(one) is not None for one in servers)
 
 
@@ -33,7 +35,7 @@ def has_credential_header(advanced: HTTPAdvanced) -> bool:
 
 def takes_client_key(engine: HTTPEngine, upstream: Upstream | None) -> bool:
     """Whether it is sent the client's own key: one server, of HTTPEngine.servers."""
-    if engine.api_key is not None:
+    if engine.brings_key:
         return False
     return engine.advanced.forwards_client_key or same_origin(engine, upstream)
 
@@ -48,7 +50,7 @@ def check_client_key(engines: Mapping[str, object], upstream: Upstream | None) -
 
 
 def _check_server(name: str, server: HTTPEngine, upstream: Upstream | None) -> None:
-    if server.api_key is not None or takes_client_key(server, upstream):
+    if server.brings_key or takes_client_key(server, upstream):
         return
     host = urlsplit(server.url).hostname or ""
     if not has_credential_header(server.advanced) and not is_loopback(host):

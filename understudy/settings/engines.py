@@ -331,12 +331,32 @@ class HTTPEngine(EngineSettings):
         description="Sent instead of the client's key, e.g. ${OPENAI_API_KEY}; `none` where the engine needs none. "
         "Required unless it is on this machine or at the origin of `upstream`.",
     )
+    api_key_command: tuple[str, ...] | None = Field(
+        None,
+        description="Program and arguments that print a token, or JSON with a token and its end, instead of api_key. It is "
+        "run without a shell, as the gateway's user, and again shortly before the token ends.",
+    )
     proxy: SecretStr | None = Field(None, description="HTTP proxy it is asked through; as upstream.proxy.")
     tls: TLSSettings = Field(TLSSettings(), description="Certificates, where it has a private authority.")
     advanced: OpenAIAdvanced = Field(OpenAIAdvanced(), description="Less common settings.")
 
     _valid_url = field_validator("base_url")(lambda url: url and checked_url(url))
     _valid_proxy = field_validator("proxy")(checked_proxy)
+
+    @model_validator(mode="after")
+    def _one_key(self) -> Self:
+        if self.api_key_command is None:
+            return self
+        if not self.api_key_command or not self.api_key_command[0]:
+            raise ValueError("api_key_command is empty: [program, argument, ...] is right")
+        if self.api_key is not None or any(one.api_key is not None for one in self.base_urls or ()):
+            raise ValueError("api_key and api_key_command exclude each other: take one away")
+        return self
+
+    @property
+    def brings_key(self) -> bool:
+        """Whether it is told what key it is sent, if any: then it is never the client's."""
+        return self.api_key is not None or self.api_key_command is not None
 
     @model_validator(mode="after")
     def _certificates_are_looked_at(self) -> Self:

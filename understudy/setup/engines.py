@@ -17,7 +17,8 @@ from engines.azure_http import AzureHTTP
 from engines.cascade import Cascade
 from engines.connection import own_tls_context
 from engines.engine import Engine, EngineInfo, Price
-from engines.openai_http import OpenAIHTTP
+from engines.key_command import KeyCommand
+from engines.openai_http import KeyOf, OpenAIHTTP
 from engines.proxies import proxy_for
 from engines.servers.breaker import Breaker
 from engines.servers.limits import Credentials
@@ -69,6 +70,7 @@ class OverHTTP(TypedDict):
     timeouts: Timeouts
     proxy: URL | None
     tls: ssl.SSLContext | None
+    key: KeyOf | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +322,19 @@ def _engine_over_http(name: str, settings: HTTPEngine, config: Config) -> OverHT
     return _over_http(f"engines.{name}", settings, forwards, config.listen.tenant_headers)
 
 
+def _key_of(where: str, settings: HTTPEngine | Upstream) -> KeyOf | None:
+    """What gives the key that a command prints. Azure takes a token of Entra as others take theirs."""
+    if not isinstance(settings, HTTPEngine) or settings.api_key_command is None:
+        return None
+    command = KeyCommand(settings.api_key_command, engine=where.removeprefix("engines."))
+    scheme = "" if isinstance(settings, AnthropicEngine) else "Bearer "
+
+    async def key() -> str:
+        return scheme + await command.key()
+
+    return key
+
+
 def _tls(where: str, settings: TLSSettings) -> ssl.SSLContext | None:
     if settings.ca_file is None and settings.cert_file is None:
         return None
@@ -352,4 +367,5 @@ def _over_http(
         "timeouts": knobs_of(Timeouts, settings.advanced),
         "proxy": proxy_for(settings.url, settings.proxy.get_secret_value() if settings.proxy else None),
         "tls": _tls(where, settings.tls),
+        "key": _key_of(where, settings),
     }

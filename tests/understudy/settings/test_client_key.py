@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.settings.client_key import check_client_key, is_loopback, own_key, takes_client_key
+from understudy.settings.client_key import (
+    check_client_key,
+    has_credential,
+    is_loopback,
+    own_key,
+    takes_client_key,
+)
 from understudy.settings.engines import OpenAIEngine
 from understudy.settings.upstream import Upstream
 
@@ -39,6 +45,7 @@ def test_the_upstreams_origin_takes_it_and_no_other(url: str, taken: bool) -> No
     [
         {"api_key": "sk-own"},
         {"api_key": "none"},
+        {"api_key_command": ["print-token"]},
         {"advanced": {"forwards_client_key": True}},
         {"advanced": {"headers": {"X-Goog-Api-Key": "own"}}},
     ],
@@ -77,3 +84,14 @@ def test_none_is_no_key() -> None:
 )
 def test_loopback(host: str, loopback: bool) -> None:
     assert is_loopback(host) is loopback
+
+
+@pytest.mark.parametrize("given", [{"api_key_command": []}, {"api_key_command": ["x"], "api_key": "none"}])
+def test_a_command_for_a_key_is_one_and_stands_alone(given: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="api_key_command"):
+        OpenAIEngine.model_validate({"base_url": "https://other.test/v1"} | given)
+
+
+def test_with_a_command_the_clients_key_is_never_taken() -> None:
+    engine = OpenAIEngine.model_validate({"base_url": UPSTREAM.base_url, "api_key_command": ["x"]})
+    assert not takes_client_key(engine, UPSTREAM) and has_credential(engine)
