@@ -142,15 +142,29 @@ def _response(body: dict[str, Any], calls: list[Any]) -> tuple[dict[str, Any], I
         told: list[dict[str, Any]] = [
             {"type": "response.created", "response": whole | {"status": "in_progress", "output": []}}
         ]
-        told += (
-            {"type": f"response.output_item.{kind}", "output_index": index, "item": item}
-            for index, item in enumerate(items)
-            for kind in ("added", "done")
-        )
+        for index, item in enumerate(items):
+            told += _item_events(index, item)
         told.append({"type": "response.completed", "response": whole})
         yield from (event | {"sequence_number": number} for number, event in enumerate(told))
 
     return whole, events()
+
+
+def _item_events(index: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    where = {"item_id": item["id"], "output_index": index}
+    calls = item["type"] == "function_call"
+    begun = item | {"status": "in_progress"} | ({"arguments": ""} if calls else {"content": []})
+    yield {"type": "response.output_item.added", "output_index": index, "item": begun}
+    if calls:
+        yield {"type": "response.function_call_arguments.delta", **where, "delta": item["arguments"]}
+        yield {"type": "response.function_call_arguments.done", **where, "arguments": item["arguments"]}
+    else:
+        part, place = item["content"][0], {**where, "content_index": 0}
+        yield {"type": "response.content_part.added", **place, "part": part | {"text": ""}}
+        yield {"type": "response.output_text.delta", **place, "delta": part["text"], "logprobs": []}
+        yield {"type": "response.output_text.done", **place, "text": part["text"], "logprobs": []}
+        yield {"type": "response.content_part.done", **place, "part": part}
+    yield {"type": "response.output_item.done", "output_index": index, "item": item}
 
 
 def _message(body: dict[str, Any], calls: list[Any]) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
@@ -166,7 +180,8 @@ def _message(body: dict[str, Any], calls: list[Any]) -> tuple[dict[str, Any], It
         yield {"type": "message_start", "message": whole | {"content": [], "stop_reason": None}}
         for index, block in enumerate(blocks):
             calls_tool = block["type"] == "tool_use"
-            begun = block | ({"input": {}} if calls_tool else {"text": ""})
+            empty: dict[str, Any] = {"input": {}} if calls_tool else {"text": ""}
+            begun = block | empty
             delta = (
                 {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
                 if calls_tool
