@@ -118,11 +118,12 @@ async def serve(
     limits: ServerLimits,
     *,
     sock: socket.socket,
+    unix: socket.socket | None = None,
     stop: asyncio.Event,
     listening: Callable[[], None] = lambda: None,
     linger_s: Callable[[], float] = lambda: 0.0,
 ) -> None:
-    """Answer requests on `sock` until `stop` is set; then refuse new ones and let the open ones finish in time.
+    """Answer requests on `sock` and `unix` until `stop` is set; then refuse new ones and let the open ones finish in time.
 
     `listening` is called once connections are accepted. `linger_s`, asked when `stop` is set: how long a connection may then
     be idle before it is closed. A client that sends its next request meanwhile gets an answer, which says that it is the
@@ -158,12 +159,16 @@ async def serve(
         takes_plain=not limits.cors,
         idle_s=_IDLE_S,
     )
-    listener = await loop.create_server(lambda: PlainConnection(site), sock=sock, backlog=_BACKLOG)
+    made = partial(PlainConnection, site)
+    listeners = [await loop.create_server(made, sock=sock, backlog=_BACKLOG)]
+    if unix is not None:
+        listeners.append(await loop.create_unix_server(made, sock=unix, backlog=_BACKLOG))
     listening()
     try:
         await stop.wait()
     finally:
-        listener.close()
+        for listener in listeners:
+            listener.close()
         if stop.is_set():
             await _left(site, server, linger_s(), limits.grace_s)
         await _broken_off(site, server)

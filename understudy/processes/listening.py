@@ -27,6 +27,35 @@ def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
 
 
 @contextmanager
+def unix_socket(path: Path | None) -> Iterator[socket.socket | None]:
+    """A socket bound to a path, for forked processes to listen on together; the file is gone afterwards. Raises OSError."""
+    if path is None:
+        yield None
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        _make_way(path)
+        sock.bind(str(path))
+        path.chmod(0o660)
+        sock.setblocking(False)
+        try:
+            yield sock
+        finally:
+            with suppress(OSError):
+                path.unlink()
+
+
+def _make_way(path: Path) -> None:
+    """Remove a socket that nobody listens on any more; bind refuses what is left."""
+    if not path.is_socket():
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+        try:
+            other.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+
+
+@contextmanager
 def kept_port(host: str, port: int, folder: Path | None) -> Iterator[socket.socket]:
     """A bound socket that never listens, and keeps a port for processes which then bind it `shared`. Raises OSError.
 

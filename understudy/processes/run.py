@@ -22,7 +22,7 @@ import structlog
 from gateway.log import WRITER, configure
 from understudy.processes.control import control_folder, listening
 from understudy.processes.garbage_collection import calm_collector, few_arenas
-from understudy.processes.listening import bind, kept_port
+from understudy.processes.listening import bind, kept_port, unix_socket
 from understudy.processes.orders import Changes, Orders
 from understudy.processes.wanted import ADMIN, LEARNER, REPLAYER, Role, helpers_wanted
 from understudy.settings.config import Config
@@ -66,6 +66,8 @@ def run(
     with ExitStack() as held:
         try:
             sock = held.enter_context(_bound(config, role))
+            at = None if role == "background" else config.listen.unix_socket
+            unix = held.enter_context(unix_socket(at))
         except (OSError, OverflowError) as error:
             click.echo(f"understudy: {_cannot_listen(config, error)}", err=True)
             return 2
@@ -74,7 +76,7 @@ def run(
         held.callback(WRITER.close)
         control = held.enter_context(listening(control_folder(folder)))
         changes = Changes(config, reread, temporary=folder is None)
-        return _supervise(config, sock.getsockname()[1], config_file, changes, control, role)
+        return _supervise(config, sock.getsockname()[1], unix, config_file, changes, control, role)
 
 
 def _workers(config: Config, role: Role) -> int:
@@ -91,7 +93,10 @@ def _bound(config: Config, role: Role) -> AbstractContextManager[socket.socket]:
 
 def _cannot_listen(config: Config, error: OSError | OverflowError) -> str:
     reason = getattr(error, "strerror", None) or str(error)
-    text = f"cannot listen on {config.listen.host}:{config.listen.port}: {reason}"
+    where = f"{config.listen.host}:{config.listen.port}"
+    if config.listen.unix_socket is not None:
+        where += f" and at {config.listen.unix_socket}"
+    text = f"cannot listen on {where}: {reason}"
     if config.memory is not None and getattr(error, "errno", None) == errno.EADDRINUSE:
         return text + ". Only a gateway with the same memory.data_dir may join one that is there already"
     return text
@@ -111,6 +116,7 @@ def _folder_to_remember_in(config: Config) -> Iterator[Config]:
 def _supervise(
     config: Config,
     port: int,
+    unix: socket.socket | None,
     config_file: Path | None,
     changes: Changes,
     control: socket.socket | None,
@@ -122,7 +128,7 @@ def _supervise(
         def work(sock: socket.socket | None, line: Connection) -> int:
             assert sock is not None, "the supervisor binds it"
             try:
-                return _run_worker(config, sock, Orders(line), role)
+                return _run_worker(config, sock, unix, Orders(line), role)
             finally:
                 WRITER.close()
 
@@ -186,13 +192,15 @@ def _admin(port: int, config_file: Path | None, config: Config) -> int:
     return serve_admin(config, port, config_file)
 
 
-def _run_worker(config: Config, sock: socket.socket, orders: Orders, role: Role) -> int:
+def _run_worker(
+    config: Config, sock: socket.socket, unix: socket.socket | None, orders: Orders, role: Role
+) -> int:
     import uvloop
 
     from understudy.cannot_start import CannotStart
 
     try:
-        uvloop.run(_serve(config, sock, orders, role))
+        uvloop.run(_serve(config, sock, unix, orders, role))
     except CannotStart as error:
         orders.cannot_start(str(error))
         click.echo(f"understudy: cannot start\n{error}", err=True)
@@ -210,7 +218,9 @@ def _served(config: Config, role: Role) -> Background | Gateway:
     return Gateway(config, chores=role != "gateway")
 
 
-async def _serve(config: Config, sock: socket.socket, orders: Orders, role: Role) -> None:
+async def _serve(
+    config: Config, sock: socket.socket, unix: socket.socket | None, orders: Orders, role: Role
+) -> None:
     from gateway.server import ServerLimits, serve, stop_on_signals
     from understudy.settings.knobs import knobs_of
 
@@ -239,6 +249,7 @@ async def _serve(config: Config, sock: socket.socket, orders: Orders, role: Role
                 served.handle,
                 limits,
                 sock=sock,
+                unix=unix,
                 stop=stop,
                 listening=serving,
                 linger_s=lambda: _REPLACED_LINGER_S if orders.replaced else _LINGER_S,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from pydantic import Field, field_validator
 
@@ -51,6 +52,11 @@ class Listen(Settings):
         "upstream or an engine has one.",
     )
     port: int = Field(8080, ge=0, le=65535, description="Port; 0 takes a free one and prints it.")
+    unix_socket: Path | None = Field(
+        None,
+        description="Path of a Unix socket that is listened on, too, by the gateway's user and group; null: none. A file "
+        "there that nobody listens on is replaced.",
+    )
     open: bool = Field(
         False,
         description="Whether anybody who reaches the address may use your keys while there is no gateway key.",

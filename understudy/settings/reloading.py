@@ -11,6 +11,7 @@ _WITH_THE_PROCESSES = (
     "listen.host",
     "listen.port",
     "listen.workers",
+    "listen.unix_socket",
     "memory.data_dir",
     "memory.database_url",
     "memory.listen_url",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.processes.listening import bind, kept_port
+from understudy.processes.listening import bind, kept_port, unix_socket
 
 
 def test_a_kept_port_is_nobody_elses_even_before_anything_listens(tmp_path: Path) -> None:
@@ -102,3 +102,20 @@ def test_a_folder_that_is_none_does_not_keep_the_port_from_being_bound(tmp_path:
     (tmp_path / "file").write_text("x")
     with kept_port("127.0.0.1", 0, tmp_path / "file") as kept:
         assert kept.getsockname()[1]
+
+
+def test_a_unix_socket_is_taken_from_nobody_who_listens_on_it_nor_over_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.sock"
+    with unix_socket(path) as first:
+        assert first is not None
+        first.listen()
+        with pytest.raises(OSError, match="in use"), unix_socket(path):
+            pass
+        assert path.is_socket()
+    assert not path.exists()
+    path.write_text("a file")
+    with pytest.raises(OSError, match="in use"), unix_socket(path):
+        pass
+    assert path.read_text() == "a file"
+    with unix_socket(None) as none:
+        assert none is None
