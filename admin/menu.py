@@ -12,7 +12,7 @@ ORDER: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("", ("/overview", "/trends", "/cost")),
     ("Traffic", ("/requests", "/sessions", "/runs", "/workflows")),
     ("Memory", ("/examples", "/cache", "/datasets")),
-    ("Routing", ("/engines", "/router", "/tasks")),
+    ("Routing", ("/engines", "/router", "/playground", "/tasks")),
     ("Quality", ("/review", "/replay", "/learning")),
     ("Access", ("/tenants", "/accounts", "/audit")),
     ("Gateway", ("/settings",)),

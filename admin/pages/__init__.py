@@ -16,6 +16,7 @@ from admin.pages.help import HELP
 from admin.pages.learning import LEARNING
 from admin.pages.log_report import LOG_REPORT
 from admin.pages.overview import OVERVIEW
+from admin.pages.playground import PLAYGROUND
 from admin.pages.replay import REPLAY, REPLAY_RUN
 from admin.pages.requests import REQUEST, REQUESTS
 from admin.pages.review import REVIEW
@@ -40,6 +41,7 @@ PAGES: tuple[Page, ...] = (
     CACHE,
     ENGINES,
     *(ROUTER, SIMULATE, CHANGE),
+    PLAYGROUND,
     REVIEW,
     *(REPLAY, REPLAY_RUN),
     *(TASKS, TASK),
