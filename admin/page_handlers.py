@@ -40,6 +40,7 @@ from admin.refused_forms import RefusedForm, holds, refilled
 from admin.rendering import Rendering, as_json
 from admin.roles import Role, revealed
 from admin.sources import Sources
+from admin.unknown import UNKNOWN
 from store.errors import StoreError
 
 SHOWN, KEPT = "/shown/{id}", "/kept/{id}"
@@ -327,6 +328,7 @@ class PageHandlers:
             "page": page,
             "title": page.title,
             "section": page.section or page.path,
+            "unknown": UNKNOWN.get(page.section or page.path, ""),
             "viewer": viewer,
             "may_read": viewer.role.reads_content,
             "may_change": viewer.role.covers(Role.OPERATOR),
