@@ -1,4 +1,4 @@
-"""The workflows of docs/how-to/workflows.md and workflow-patterns.md, as they stand there, at a real gateway process with a simulated reader."""
+"""The workflows of the how-tos, as they stand there, at a real gateway process with a simulated reader."""
 
 from __future__ import annotations
 
