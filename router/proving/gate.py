@@ -278,7 +278,7 @@ class Gate:
 
     def _hold(self, ledger: Ledger) -> None:
         with self._lock:
-            ledger.assume(1.0, 0.0)
+            ledger.assume(1.0)
 
     def whole_is_open(self, tenant: str, scope: str) -> bool:
         """Tell if an action is proven for all requests of the scope alike."""

@@ -37,6 +37,8 @@ _DIVIDE_AFTER = 80
 _GIVE_UP_AFTER = 50
 _ANEW_AFTER = 100
 _HOPE_AFTER = 10
+_BETTER = 4
+"""Times as many outcomes to predict from after which parts begin anew."""
 _GROWN = 2.0
 """Times as many examples to choose from after which it is tried again."""
 _TRY_AFTER, _TRY_BELOW = 20, 0.3
@@ -370,11 +372,11 @@ class Regions:
         return closed
 
     def _predict_better(self) -> None:
-        """Begin parts anew when there are twice as many outcomes to predict from: what the best were before says little of
-        those that are found now."""
+        """Begin parts anew with four times as many outcomes to predict from: what the best were before says little of those
+        that are found now. At every doubling it would cost more of alpha than better predictions are worth."""
         if len(self._outcomes) < self._better_from:
             return
-        self._better_from *= 2
+        self._better_from *= _BETTER
         for band in self.bands[1:]:
             if not band.open:
                 band.restart(given_up=False)
