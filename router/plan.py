@@ -155,6 +155,8 @@ SHADOW, PROOF_TOO_DEAR, STUDENT_FAILED = "shadow", "proof_too_dear", "student_fa
 answer after all."""
 AGREED, DISAGREED = "agreed", "disagreed"
 """Reasons where a cascade was to answer: its small engines gave the same answer; they did not, and who is next answers."""
+REPAIRED = "repaired"
+"""Reason: a small engine called tools as they are not to be called, and who is next answers."""
 NO_EMBEDDING, LATE, POLICY_FAILED = "no_embedding", "late", "policy_failed"
 """Reasons of requests that went on without their decision: there was no embedding in time; all after it took too long; the
 policy failed."""

@@ -57,7 +57,7 @@ REASONS: dict[str, Reason] = {
         "more traffic of this kind, `understudy import`, or a lower few_shot.theta or few_shot.m",
     ),
     "tools": Reason(
-        "it carries tools, which go to the reference",
+        "it carries tools, which go to the reference (those that an engine runs itself always do)",
         "models.NAME.advanced.with_tools: route",
     ),
     "tool_loop": Reason(

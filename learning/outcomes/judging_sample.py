@@ -194,6 +194,13 @@ def sample(
     return replace(_sample(finished, reference, drawn, probability, unit), again=again)
 
 
+def miscalled_sample(
+    finished: Finished, engines: Sequence[str], share: float, unit: Unit, way: Attempt
+) -> Sample:
+    """A request to which a small engine's `way` called tools as they are not to be called: nobody else need be asked."""
+    return replace(_sample(finished, engines[-1], (), min(1.0, share), unit), served=way)
+
+
 def told_sample(finished: Finished, engines: Sequence[str], unit: Unit, told: Told) -> Sample | None:
     """A request that is compared since a person said how good its answer was: in every way that its plan
     holds. None if there is no proof."""

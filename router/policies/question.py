@@ -14,6 +14,7 @@ from typing import Literal
 
 from router.digest import (
     carries_tools,
+    client_runs_tools,
     is_follow_up,
     is_plain_text,
     only_text,
@@ -78,10 +79,11 @@ class QuestionEmbedder:
         chat = ask.chat
         if ask.anonymous:
             return EmbeddedQuestion("anonymous")
-        routed = carries_tools(chat) and self._with_tools == "route"
+        offers = carries_tools(chat)
+        routed = offers and self._with_tools == "route"
         if not (only_text(chat.messages) if routed else is_plain_text(chat.messages)):
             return EmbeddedQuestion("not_plain_text")
-        if carries_tools(chat) and self._with_tools == "off":
+        if (offers and self._with_tools == "off") or (routed and not client_runs_tools(chat)):
             return EmbeddedQuestion("tools")
         if is_follow_up(chat.messages) and not self._follow_ups:
             return EmbeddedQuestion("follow_up")

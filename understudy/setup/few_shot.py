@@ -57,7 +57,8 @@ def few_shot(
     """The rule for one served model. Needs a memory with examples. `gate`: where the small engine needs proof."""
     remembered = config.memory
     assert remembered is not None and memory.embedder is not None and memory.store.indexes is not None
-    knobs = knobs_of(Knobs, settings.few_shot, settings.advanced, remembered.advanced, remembered.examples)
+    groups = settings.few_shot, settings.advanced, remembered.advanced, remembered.examples
+    knobs = knobs_of(Knobs, *groups, with_tools=settings.with_tools)
     retriever = Retriever(
         memory.store.indexes,
         memory.store.examples,

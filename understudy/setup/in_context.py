@@ -204,6 +204,7 @@ def _knobs(settings: ModelSettings, remembered: MemorySettings) -> Knobs:
         settings.few_shot,
         advanced,
         remembered.examples,
+        with_tools=settings.with_tools,
         deadline_s=deadline_s,
         counts=example_count.Knobs(),
         least_probability=advanced.epsilon / _actions(settings),
