@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -42,6 +42,8 @@ class Ask:
     """True if no credential came with it: then nothing remembered is used."""
     task: str | None = None
     """The client's own name for the task that it belongs to."""
+    unit: Callable[[], float] = field(default=float, compare=False, repr=False)
+    """The number of its conversation, which is one unit of evidence; 0 for a request that stands alone."""
 
 
 # About twenty are made per scored request: nothing changes one, but frozen ones take three times as long to make.

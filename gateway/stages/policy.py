@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from engines.chat import IN_BODY
 from engines.engine import Engine
@@ -18,13 +19,17 @@ from router.proving.standing import Proof
 TooDear = Callable[[str, str, Proof | None], bool]
 """Whether proving more of a served model for a tenant would cost more than it can save. It must not block."""
 
+UnitOf = Callable[[Asked], float]
+"""The number of a request's conversation as a unit of evidence (router.plan.Ask.unit)."""
+
 
 class PolicyStage:
     """See gateway.stages.stage.Stage."""
 
-    def __init__(self, engines: Mapping[str, Engine], too_dear: TooDear) -> None:
+    def __init__(self, engines: Mapping[str, Engine], too_dear: TooDear, unit_of: UnitOf) -> None:
         self._engines = engines
         self._too_dear = too_dear
+        self._unit_of = unit_of
 
     async def answer(self, request: UnderWay, next: Next) -> Next | None:
         """See Stage. Raises RequestError (400) for an engine that is named and does not serve the model."""
@@ -37,7 +42,7 @@ class PolicyStage:
                 code="unknown_engine",
                 param="x-understudy-engine",
             )
-        ask = _ask(asked)
+        ask = _ask(asked, partial(self._unit_of, asked))
         try:
             if asked.chat.state:
                 plan = await _stateful(asked, model).decide(ask)
@@ -84,7 +89,7 @@ class PolicyStage:
         )
 
 
-def _ask(asked: Asked) -> Ask:
+def _ask(asked: Asked, unit: Callable[[], float]) -> Ask:
     controls, arrival = asked.controls, asked.arrival
     return Ask(
         asked.chat,
@@ -97,6 +102,7 @@ def _ask(asked: Asked) -> Ask:
         end_user=asked.end_user,
         anonymous=arrival.anonymous,
         task=controls.task,
+        unit=unit,
     )
 
 

@@ -209,9 +209,8 @@ class FewShot:
         if self._gate is not None:
             bank = self._retriever.size(ask.tenant)
             scope = shared_scope(question.scope)
-            proof = self._gate.proof(
-                ask.tenant, scope, None if question.guessed else question.vector, chosen, bank
-            )
+            vector_known = None if question.guessed else question.vector
+            proof = self._gate.proof(ask.tenant, scope, vector_known, chosen, bank, unit=ask.unit())
         return _Found(near, chosen, proof, counts(near_enough), knobs)
 
     def _decided(self, found: _Found) -> tuple[str, Action | None]:

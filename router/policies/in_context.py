@@ -234,7 +234,12 @@ class InContext:
                 scope = shared_scope(question.scope)
                 bank = self._retriever.size(ask.tenant)
                 decision.proof = self._gate.proof(
-                    ask.tenant, scope, None if question.guessed else vector, chosen.examples, bank
+                    ask.tenant,
+                    scope,
+                    None if question.guessed else vector,
+                    chosen.examples,
+                    bank,
+                    unit=ask.unit(),
                 )
         with decision.stages.stage("choose"):
             return self._choose(decision, chosen, states)
