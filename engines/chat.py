@@ -79,6 +79,8 @@ class Usage:
     """Images the answer holds."""
     service_tier: str = ""
     """The one the answer names; empty where it names none."""
+    cache_write_1h_tokens: int = 0
+    """Of those written to a cache, those that it keeps for an hour."""
 
     @property
     def tokens(self) -> int:

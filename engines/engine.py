@@ -200,6 +200,14 @@ class Price:
     usd_per_image: float | None = None
     service_tiers: tuple[tuple[str, float], ...] = ()
     """What all of it is multiplied by where the answer names one of these service tiers."""
+    cache_write_1h_usd_per_mtok: float | None = None
+    """Of the tokens written to a cache, those kept for an hour; None: as any other that is written."""
+    long_prompt_above_tokens: int | None = None
+    """Prompts of more tokens are long, those of a cache included; None: none is."""
+    long_prompt_input_factor: float = 1.0
+    """What the prices of a long prompt's tokens are multiplied by, read from a cache or written to one or neither."""
+    long_prompt_output_factor: float = 1.0
+    """The same of the tokens of its completion."""
 
     @property
     def known(self) -> bool:
@@ -233,9 +241,14 @@ class Price:
     def most_usd(self, prompt_tokens: int, completion_tokens: int, images: int = 0) -> float | None:
         """The most that an answer with so many tokens can cost: none of its prompt read from a cache, all of it written to
         one where that is dearer, at the dearest service tier."""
-        dearer = (self.cache_write_usd_per_mtok or 0.0) > (self.input_usd_per_mtok or 0.0)
-        written = prompt_tokens if dearer else 0
-        usage = Usage(prompt_tokens, completion_tokens, cache_write_tokens=written, images=images)
+        write, hour = self.cache_write_usd_per_mtok or 0.0, self.cache_write_1h_usd_per_mtok or 0.0
+        usage = Usage(
+            prompt_tokens,
+            completion_tokens,
+            cache_write_tokens=prompt_tokens if max(write, hour) > (self.input_usd_per_mtok or 0.0) else 0,
+            cache_write_1h_tokens=prompt_tokens if hour > write else 0,
+            images=images,
+        )
         dollars = self.cost_usd(usage)
         if dollars is None:
             return None
@@ -249,17 +262,27 @@ class Price:
 
     def _tokens_usd(self, usage: Usage) -> float | None:
         plain = max(0, usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens)
+        for_an_hour = min(usage.cache_write_1h_tokens, usage.cache_write_tokens)
+        written = usage.cache_write_tokens - for_an_hour
+        base = self.input_usd_per_mtok
+        cached = base if self.cached_input_usd_per_mtok is None else self.cached_input_usd_per_mtok
+        write = base if self.cache_write_usd_per_mtok is None else self.cache_write_usd_per_mtok
+        hour = write if self.cache_write_1h_usd_per_mtok is None else self.cache_write_1h_usd_per_mtok
+        above = self.long_prompt_above_tokens
+        long = above is not None and usage.prompt_tokens > above
+        factor = self.long_prompt_input_factor if long else 1.0
+        output_factor = self.long_prompt_output_factor if long else 1.0
         dollars = 0.0
-        for tokens, own, otherwise in (
-            (plain, self.input_usd_per_mtok, None),
-            (usage.cached_tokens, self.cached_input_usd_per_mtok, self.input_usd_per_mtok),
-            (usage.cache_write_tokens, self.cache_write_usd_per_mtok, self.input_usd_per_mtok),
-            (usage.completion_tokens, self.output_usd_per_mtok, None),
+        for tokens, price, times in (
+            (plain, base, factor),
+            (usage.cached_tokens, cached, factor),
+            (written, write, factor),
+            (for_an_hour, hour, factor),
+            (usage.completion_tokens, self.output_usd_per_mtok, output_factor),
         ):
-            price = otherwise if own is None else own
             if tokens and price is None:
                 return None
-            dollars += tokens * (price or 0.0)
+            dollars += tokens * (price or 0.0) * times
         return dollars / 1e6
 
     def _factor(self, tier: str) -> float:

@@ -44,6 +44,11 @@ _COMMANDS = {
         "usage",
         "What was used and paid, by model, key, tenant, end user or day.",
     ),
+    "prices": (
+        "understudy.commands.prices",
+        "prices",
+        "List prices by provider and model; another list in their place.",
+    ),
     "learn": (
         "understudy.commands.learn",
         "learn",

@@ -19,10 +19,12 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from scipy.stats import t
 
 from benchmarks.neural_caching import paper
 from benchmarks.neural_caching.kept import Kept
@@ -50,7 +52,7 @@ def main() -> None:
     """Run what was asked for, and print its tables."""
     parser = options(__doc__, data=True, cache=True)
     parser.add_argument("parts", nargs="*", help=f"{', '.join(_PARTS)} [all]")
-    parser.add_argument("--seeds", type=int, help="orders [policies and calls: 3, promise: 20]")
+    parser.add_argument("--seeds", type=int, help="orders [policies: 3, calls: 5, promise: 20]")
     parser.add_argument(
         "--files", nargs="*", metavar="NAME", help="only files whose name contains one of these"
     )
@@ -149,15 +151,15 @@ def _discounted(price: float, run: Run) -> float:
 
 def _calls(found: Sequence[Stream], args: argparse.Namespace) -> list[dict[str, Any]]:
     """Every call counts, also those of the first labels: the budget is what is left of the wanted share."""
-    seeds, table, kept = args.seeds or 3, [], []
+    seeds = args.seeds or 5
+    table: list[list[str]] = []
+    kept: list[dict[str, Any]] = []
     for stream in found:
         count = sum(label is not None for label in stream.teacher)
         if count > _SHORT:
             continue
-        whole = replace(stream, name=f"{stream.name}")
-        _STREAMS[whole.name] = whole
-        teacher = statistics.mean(t == g for t, g in zip(stream.teacher, stream.gold, strict=True))
-        wanted = [(whole.name, share, seed) for share in _SHARES for seed in range(seeds)]
+        teacher = statistics.mean(said == g for said, g in zip(stream.teacher, stream.gold, strict=True))
+        wanted = [(stream.name, share, seed) for share in _SHARES for seed in range(seeds)]
         made = Kept(args.runs).each(_whole, wanted, tuple[float, float], args.jobs)
         for (_, share, _), (accuracy, calls) in zip(wanted, made, strict=True):
             kept.append(
@@ -173,9 +175,9 @@ def _calls(found: Sequence[Stream], args: argparse.Namespace) -> list[dict[str, 
             mine = [k for k in kept if k["stream"] == stream.name and k["share"] == share]
             table.append(
                 [stream.name, "student, margin sampling", f"{statistics.mean(k['calls'] for k in mine):.1%}",
-                 f"{statistics.mean(k['accuracy'] for k in mine):.2%}", f"{teacher:.2%}"]
+                 _with_interval([k['accuracy'] for k in mine]), f"{teacher:.2%}"]
             )  # fmt: skip
-        pairs = [(whole.name, seed, d, e) for d in DISTANCES for e in ENTROPIES for seed in range(seeds)]
+        pairs = [(stream.name, seed, d, e) for d in DISTANCES for e in ENTROPIES for seed in range(seeds)]
         swept: dict[tuple[float, float], list[Any]] = {}
         for run in Kept(args.runs).each(_nearest, pairs, NearestRun, args.jobs):
             swept.setdefault((run.distance, run.entropy), []).append(run)
@@ -196,9 +198,21 @@ def _calls(found: Sequence[Stream], args: argparse.Namespace) -> list[dict[str, 
                         f"{teacher:.2%}",
                     ]
                 )
-    print("\nevery call counted, from an empty start")
+    print(f"\nevery call counted, from an empty start; {seeds} orders, ± half a 95 % interval over them")
+    print(
+        "calls: answers of the teacher, the first labels included, of all requests; the student gives the others"
+    )
+    print("accuracy: of all answers, whoever gave them, against people's labels")
     print(markdown(["file", "cache", "calls", "accuracy", "teacher"], table))
     return kept
+
+
+def _with_interval(values: Sequence[float]) -> str:
+    """The mean, and half its 95 % interval (Student's t) where there are several values."""
+    if len(values) < 2:
+        return f"{values[0]:.2%}"
+    half = float(t.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / len(values) ** 0.5
+    return f"{statistics.mean(values):.2%} ± {half:.2%}"
 
 
 def _promise(found: Sequence[Stream], args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -258,10 +272,9 @@ def _whole(wanted: tuple[str, float, int]) -> tuple[float, float]:
     name, share, seed = wanted
     stream = _STREAMS[name]
     first = 100
-    whole = replace(stream)
-    online = whole.ordered(seed)
+    online = stream.ordered(seed)
     budget = (share * len(online) - first) / (len(online) - first)
-    run: Run = played(_Whole(whole), Setting("margin", budget, first, 50, seed))  # type: ignore[arg-type]
+    run: Run = played(_Whole(stream), Setting("margin", budget, first, 50, seed))  # type: ignore[arg-type]
     gold = [stream.gold[p] == str(stream.teacher[p]) for p in online[:first]]
     rest = len(online) - first
     accuracy: float = (sum(gold) + run.online * rest) / len(online)

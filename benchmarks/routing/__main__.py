@@ -61,16 +61,14 @@ _STUDENT_T = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9:
 def main() -> None:
     """Prints the tables; with --json also writes every figure."""
     arguments = options(__doc__, data=True, cache=True)
-    arguments.add_argument("--seeds", type=int, default=5, help="orders of each stream")
+    arguments.add_argument("--seeds", type=int, default=3, help="orders of each stream")
     arguments.add_argument("--sets", help="names of files, without their ending; all that fit if absent")
     arguments.add_argument("--limit", type=int, help="requests per set, for a quick look")
-    arguments.add_argument("--feedback", default=",".join(FEEDBACKS))
-    arguments.add_argument("--baselines", default=",".join(BASELINES))
-    arguments.add_argument("--growth", type=float, default=1.1, help="of the log, before the next training")
-    arguments.add_argument(
-        "--outcomes", type=int, default=100_000, help="of the measurement of cost; 0: none"
-    )
-    arguments.add_argument("--no-drift", action="store_true")
+    arguments.add_argument("--feedback", default="bandit", help="of " + ", ".join(FEEDBACKS))
+    arguments.add_argument("--baselines", default="kNN 50,ridge", help="of " + ", ".join(BASELINES))
+    arguments.add_argument("--growth", type=float, default=1.25, help="of the log, before the next training")
+    arguments.add_argument("--outcomes", type=int, default=0, help="of the measurement of cost; 0: none")
+    arguments.add_argument("--drift", action="store_true")
     chosen = arguments.parse_args()
     figures: dict[str, Any] = {
         "machine": f"{platform.machine()}, Python {platform.python_version()}",
@@ -93,12 +91,13 @@ def main() -> None:
             figures["cost"] = cost(recorded, chosen.outcomes)
             print_cost(figures["cost"])
             chosen.outcomes = 0
-        if len(recorded.prompts) >= 5000 and not chosen.no_drift:
+        if len(recorded.prompts) >= 5000 and chosen.drift:
             figures["drift"] = drift(recorded, min(3, chosen.seeds))
             print_drift(figures["drift"])
-            chosen.no_drift = True
+            chosen.drift = False
         sys.stdout.flush()
         write(figures, chosen.json)
+    print_goals(figures["sets"], chosen.feedback.split(","))
 
 
 def one_set(recorded: Recorded, chosen: Any) -> dict[str, Any]:
@@ -302,6 +301,31 @@ def print_ahead(ahead_of: dict[str, dict[str, float]]) -> None:
         reached = row["ahead"] >= -row["standard_error"]
         kept = "ahead" if row["ahead"] > 0 else "within a standard error" if reached else "BELOW"
         print(f"{pair}: {_with_interval(row, 'ahead', 1)}, s.e. {row['standard_error']:.1f}: {kept}")
+
+
+def print_goals(sets: dict[str, Any], feedbacks: list[str]) -> None:
+    """One line per set: reward beside the plain policies, and transfer beside the best baseline; both with their goals."""
+    print("\ngoal: on every set at least best constant and guarded kNN less one s.e., above both on half")
+    print("| set | feedback | ahead of best constant | s.e. | ahead of guarded kNN | s.e. | reached |")
+    print("|---|---|---|---|---|---|---|")
+    for name, found in sets.items():
+        for feedback in feedbacks:
+            pairs = [found["ahead"][f"{feedback}: {OURS} ahead of {o}"] for o in ("best constant", GUARDED)]
+            cells = [f"{_with_interval(p, 'ahead', 1)} | {p['standard_error']:.1f}" for p in pairs]
+            above = all(p["ahead"] > 0 for p in pairs)
+            kept = all(p["ahead"] >= -p["standard_error"] for p in pairs)
+            reached = "above both" if above else "yes" if kept else "no"
+            print(f"| {name} | {feedback} | {' | '.join(cells)} | {reached} |")
+    print(
+        "\ngoal: transfer to subjects never seen at least the best kNN's, and 0.64 (APGR; any constant: 0.5)"
+    )
+    for name, found in sets.items():
+        if found["transfer"]:
+            ours = found["transfer"][OURS]["apgr"]
+            nearest = max((r["apgr"] for p, r in found["transfer"].items() if "kNN" in p), default=math.nan)
+            reached = f"kNN {'yes' if ours >= nearest else 'no'}, 0.64 {'yes' if ours >= 0.64 else 'no'}"
+            cells = [f"{p} {_with_interval(row, 'apgr', 3)}" for p, row in found["transfer"].items()]
+            print(f"| {name} | {' | '.join(cells)} | {reached} |")
 
 
 def print_transfer(moved: dict[str, dict[str, float]]) -> None:

@@ -26,6 +26,10 @@ PAIRS = (
     ("FuseChat-Llama-3.2-1B-Instruct", "FuseChat-Gemma-2-9B-Instruct"),
 )
 """Small and large, where a file has these; else see `_pair`."""
+SECOND = ":2"
+"""Ends the name of a set that is the same file with another pair of its engines."""
+_FEWEST_FOR_SECOND = 6
+"""Engines that a file needs for a second pair."""
 _SCORES = ("correct", "score", "quality")
 _SUBJECTS = ("subject", "category", "task")
 
@@ -63,18 +67,29 @@ class Recorded:
 
 
 def names(data: Path) -> list[str]:
-    """The files of the folder that fit, without their ending."""
-    found = sorted(path for path in data.glob("*.jsonl.gz"))
-    return [path.name.removesuffix(".jsonl.gz") for path in found if _scored(rows(path)[:1])]
+    """The files of the folder that fit, without their ending, and their second pairs."""
+    found = []
+    for path in sorted(data.glob("*.jsonl.gz")):
+        first, name = rows(path)[:1], path.name.removesuffix(".jsonl.gz")
+        field = _scored(first)
+        if field is not None:
+            found.append(name)
+            found += [name + SECOND] * (len(first[0][field]) >= _FEWEST_FOR_SECOND)
+    return found
 
 
 def load(name: str, data: Path, cache: Path, limit: int | None = None) -> Recorded:
-    """The set `name`, embedded by the gateway's own embedder (kept in `cache`). Raises NoData."""
-    found = rows(data / f"{name}.jsonl.gz")[:limit]
+    """The set `name`, embedded by the gateway's own embedder (kept in `cache`). Raises NoData.
+
+    A second pair is chosen as a first one is where none is named, among the engines that the first one leaves.
+    """
+    found = rows(data / f"{name.removesuffix(SECOND)}.jsonl.gz")[:limit]
     field = _scored(found)
     if field is None:
         raise NoData(f"skipped: {name} holds no scores of two models for a prompt")
     small, large = _pair(found, field)
+    if name.endswith(SECOND):
+        small, large = _chosen_pair(found, field, {small, large})
     usable = [row for row in found if all(_score(row[field].get(e)) is not None for e in (small, large))]
     raw = np.array([[_score(row[field][e]) for e in (small, large)] for row in usable], np.float64)
     prompts = tuple(map(_prompt, usable))
@@ -113,12 +128,16 @@ def _pair(found: list[dict[str, Any]], field: str) -> tuple[str, str]:
     for pair in PAIRS:
         if all(engine in known for engine in pair):
             return pair
+    return _chosen_pair(found, field, set())
+
+
+def _chosen_pair(found: list[dict[str, Any]], field: str, without: set[str]) -> tuple[str, str]:
     means = {}
-    for engine in known:
+    for engine in found[0][field].keys() - without:
         scores = [s for row in found if (s := _score(row[field].get(engine))) is not None]
         means[engine] = float(np.clip(scores, 0.0, 1.0).mean())
-    large = max(means, key=lambda engine: means[engine])
-    others = [engine for engine in means if engine != large]
+    large = max(sorted(means), key=lambda engine: means[engine])
+    others = [engine for engine in sorted(means) if engine != large]
     return min(others, key=lambda engine: abs(means[engine] - 0.7 * means[large])), large
 
 

@@ -1,5 +1,4 @@
-"""How good is a student after so many labels, and how fast? `python -m benchmarks.student [--data DIR] [--quick]`; with
-`--encoder`, what a fine-tuned encoder adds (benchmarks.student.encoders; needs the extra `train`).
+"""How good is a student after so many labels, and how fast? `python -m benchmarks.student [--data DIR] [--quick]`
 
 Accuracy: on RT-Polarity, trained on gpt-3.5's labels and tested against people's, beside a logistic regression over TF-IDF
 that is fitted in the same run; and beside a network that starts from the one trained on half as many labels. Cost: the CPU
@@ -13,7 +12,6 @@ import asyncio
 import json
 import statistics
 import time
-from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,14 +24,11 @@ from sklearn.pipeline import make_pipeline
 
 from benchmarks.options import options, write
 from benchmarks.recorded import NoData, rows
-from benchmarks.student.encoders import FILES, splits, table
-from benchmarks.student.encoders import SIZES as SIZES_WITH_ENCODER
 from benchmarks.tables import markdown
 from benchmarks.vectors import Matrix, embedded
 from engines.chat import ChatRequest
 from engines.engine import EngineRequest
 from engines.student import StudentEngine
-from learning.tasks.encoder import NoEncoder
 from learning.tasks.training import Labelled, train
 from router.tasks.student import Student
 from understudy.processes.garbage_collection import calm_collector
@@ -164,31 +159,10 @@ def cost(data: bytes, test: Reviews) -> dict[str, float]:
     }
 
 
-def encoder(chosen: Namespace) -> None:
-    """What a fine-tuned encoder adds."""
-    found = []
-    sizes = SIZES_WITH_ENCODER[:1] if chosen.quick else SIZES_WITH_ENCODER
-    try:
-        for row in splits(chosen.data, chosen.cache, chosen.files, chosen.splits, sizes):
-            found.append(row)
-            print(row, flush=True)
-    except (NoData, NoEncoder) as reason:
-        print(reason)
-    if found:
-        print(markdown(*table(found)))
-        write({"encoder": found}, chosen.json)
-
-
 def main() -> None:
     parser = options(__doc__, data=True, cache=True)
     parser.add_argument("--quick", action="store_true", help="the smallest size only")
-    parser.add_argument("--encoder", action="store_true", help="what a fine-tuned encoder adds, instead")
-    parser.add_argument("--files", nargs="+", choices=list(FILES), default=list(FILES), help="with --encoder")
-    parser.add_argument("--splits", type=int, default=3, help="with --encoder")
     chosen = parser.parse_args()
-    if chosen.encoder:
-        encoder(chosen)
-        return
     try:
         online, test = reviews(chosen.data, chosen.cache)
     except NoData as reason:

@@ -73,7 +73,13 @@ class Told:
             return Usage(0, 0, images=self.images, service_tier=self.service_tier) if self.images else None
         prompt, completion, cached, written = found
         estimated = self.usage.get("estimated") is True
-        return Usage(prompt, completion, cached, estimated, written, self.images, self.service_tier)
+        for_an_hour = _written_for_an_hour(self.usage, written) if written else 0
+        return Usage(
+            *(prompt, completion, cached, estimated, written),
+            images=self.images,
+            service_tier=self.service_tier,
+            cache_write_1h_tokens=for_an_hour,
+        )
 
 
 def usage_of(answer: Mapping[str, Any]) -> Usage | None:
@@ -116,6 +122,13 @@ def _anthropics(
     return prompt, max(completion, total - prompt), read, written
 
 
+def _written_for_an_hour(usage: Mapping[str, Any], written: int) -> int:
+    """The tokens that Anthropic's cache keeps for an hour, of those written to it."""
+    kinds = usage.get("cache_creation")
+    kept = _count(kinds.get("ephemeral_1h_input_tokens")) if isinstance(kinds, dict) else None
+    return min(kept or 0, written)
+
+
 def _told_beside(usage: Mapping[str, Any], otherwise: int) -> int:
     """The tokens read from a cache, as some tell them beside the details."""
     for name in _CACHED:
@@ -150,11 +163,14 @@ def as_chat_tells(told: Told) -> dict[str, Any]:
     if used is None:
         return members
     details = {"cached_tokens": used.cached_tokens, "cache_write_tokens": used.cache_write_tokens}
+    for_an_hour = used.cache_write_1h_tokens
+    kinds = {"cache_creation": {"ephemeral_1h_input_tokens": for_an_hour}} if for_an_hour else {}
     return members | {
         "usage": {
             "prompt_tokens": used.prompt_tokens,
             "completion_tokens": used.completion_tokens,
             "total_tokens": used.tokens,
             "prompt_tokens_details": details,
+            **kinds,
         }
     }

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 from learning.learned.follower import Slot, VersionFollower, say_in_use
 from learning.tasks.trainer import KIND
-from router.embedding.trunk import Trunk
 from router.tasks.student import Student
 from router.tasks.task import Task
 from store.changes import LOOK_EVERY_S
@@ -29,13 +28,11 @@ class StudentFollower(VersionFollower[Members]):
         artifacts: Artifacts,
         *,
         embedding_version: str,
-        trunk: Callable[[], Trunk] | None = None,
         broken: Callable[[str], None] = lambda kind: None,
         look_every_s: float = LOOK_EVERY_S,
     ) -> None:
         super().__init__("students", artifacts, _KEPT, broken=broken, look_every_s=look_every_s)
         self._embedding_version = embedding_version
-        self._trunk = trunk
 
     def of(self, task: Task) -> Members:
         """(version, student) of a task, the one in use first; empty until they were looked for. Never waits."""
@@ -60,4 +57,4 @@ class StudentFollower(VersionFollower[Members]):
 
     def _open(self, record: ArtifactRecord) -> Student:
         data = self._artifacts.read(record)
-        return Student.open(data, embedding_version=self._embedding_version, trunk=self._trunk)
+        return Student.open(data, embedding_version=self._embedding_version)

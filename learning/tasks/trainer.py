@@ -8,25 +8,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import structlog
-
 from learning.learned.learner import Due, Incumbent, IsDue, Learner, Place, Trained, Tried
-from learning.tasks.encoder import EncoderTrainer, NoEncoder
-from learning.tasks.training import ENCODER_FROM, KINDS, Kind, Labelled, TooFew, faded, train
+from learning.tasks.training import KINDS, Kind, Labelled, TooFew, faded, train
 from router.tasks.form import Form, normalised, read, usual
 from store.learned.artifacts import Artifacts
 from store.records import ArtifactRecord, TaskAnswer
 from store.tasks.answers import TaskAnswers
-
-log = structlog.get_logger(__name__)
 
 KIND = "student"
 _FEWEST = 20
 """Labels before a first student is tried."""
 _FORMS_READ = 200
 """The number of the newest answers in whose form a student answers."""
-_TUNED_EVERY = 1.25
-"""The factor by which labels must have grown before an encoder is fine-tuned again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +59,11 @@ class StudentLearner(Learner):
         rhythm: Callable[[str, str], Rhythm | None],
         pace: StudentPace,
         *,
-        encoder: Callable[[], EncoderTrainer] | None = None,
         stopping: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`rhythm` is called with a tenant and a task's slot; None if nothing is to be learnt of it. `encoder` opens what
-        fine-tunes encoders, or raises NoEncoder; None: none is fine-tuned."""
+        """`rhythm` is called with a tenant and a task's slot; None if nothing is to be learnt of it."""
         super().__init__(artifacts, stopping)
-        self._encoder = encoder
-        self._opened: EncoderTrainer | None = None
-        self._tuned_at: dict[tuple[str, str], int] = {}
-        """The number of a task's labels when an encoder was fine-tuned last, by this process."""
         self._answers = answers
         self._rhythm = rhythm
         self._pace = pace
@@ -107,42 +94,19 @@ class StudentLearner(Learner):
         )
         if total < _FEWEST or not (new >= rhythm.every or forgotten or scheduled):
             return None
-        tuned_at = int(active.metrics.get("encoder_at", 0)) if active is not None else 0
-        tuned_at = max(tuned_at, self._tuned_at.get((tenant, slot), 0))
-        encoder = self._encoders() if total >= ENCODER_FROM else None
-        if total < _TUNED_EVERY * tuned_at and not forgotten:
-            if encoder is not None and active is not None and active.metrics.get("kind") == "encoder":
-                # A hundred labels do not tell that a student without one is worse: it would take the encoder's place.
-                return None
-            encoder = None
-        if encoder is not None:
-            tuned_at = self._tuned_at[tenant, slot] = total
         rows = self._answers.training_rows(tenant, slot, self._pace.most_labels)
         until = max(row.id for row in rows)
 
         def trained(incumbent: Incumbent | None) -> Trained | None:
-            return self._trained(_usable(rows, rhythm.labels), None if forgotten else incumbent, encoder)
+            return self._trained(_usable(rows, rhythm.labels), None if forgotten else incumbent)
 
         metrics = {
             "until_id": until,
             "until_s": max(row.at_s for row in rows),
-            "encoder_at": tuned_at,
         }
         return Due(trained, (until, total), total, active, metrics)
 
-    def _encoders(self) -> EncoderTrainer | None:
-        """Open what fine-tunes encoders, once; None where there is none, which the log tells once."""
-        if self._opened is None and self._encoder is not None:
-            try:
-                self._opened = self._encoder()
-            except NoEncoder as reason:
-                log.info("encoders_not_tuned", reason=str(reason))
-                self._encoder = None
-        return self._opened
-
-    def _trained(
-        self, rows: Sequence[TaskAnswer], incumbent: Incumbent | None, encoder: EncoderTrainer | None
-    ) -> Trained | None:
+    def _trained(self, rows: Sequence[TaskAnswer], incumbent: Incumbent | None) -> Trained | None:
         labelled = [
             Labelled(row.input, row.vector, row.label, row.weight, row.soft, row.at_s)
             for row in rows
@@ -153,8 +117,6 @@ class StudentLearner(Learner):
         )
         before = incumbent.data if incumbent is not None else None
         version = rows[-1].embedding_version if rows else ""
-        if encoder is not None and not version.startswith(encoder.version):
-            encoder = None
         try:
             return train(
                 [replace(row, weight=weight) for row, weight in zip(labelled, weights, strict=True)],
@@ -165,7 +127,6 @@ class StudentLearner(Learner):
                 form=form_of(rows),
                 embedding_version=version,
                 kinds=self._pace.kinds,
-                encoder=encoder,
             )
         except TooFew:
             return None

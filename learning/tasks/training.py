@@ -1,5 +1,5 @@
-"""Trains a student on labelled inputs: multinomial logistic regression, nearest centroids, a small network, or one of them
-beside the last layers of an encoder (learning.tasks.encoder), as a hold-out prefers.
+"""Trains a student on labelled inputs: multinomial logistic regression, nearest centroids, or a small network, as a
+hold-out prefers.
 
 They read an input's embedding and, but for the centroids, its hashed columns (router.tasks.features), scaled by how rare
 each is among the inputs that are trained on (inverse document frequency). Probabilities are calibrated by a temperature on
@@ -12,14 +12,14 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from learning.learned.learner import Trained
-from learning.tasks.network import LastLayers, Layers, written
+from learning.tasks.network import Layers, written
 from learning.training.comparison import comparison
 from router.tasks import features
 from router.tasks.features import COLUMNS, Hashed
@@ -29,20 +29,13 @@ from router.tasks.student import Declared, Student, StudentBroken, met_bits
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from learning.tasks.encoder import EncoderTrainer
-    from router.embedding.trunk import States
     from store.records import Vector
 
     Floats = npt.NDArray[np.float64]
     Ints = npt.NDArray[np.int64]
 
-Kind = Literal["logistic", "centroid", "mlp", "encoder"]
-KINDS: tuple[Kind, ...] = ("logistic", "centroid", "mlp", "encoder")
-_HEAVY: frozenset[Kind] = frozenset({"mlp", "encoder"})
-"""Larger and slower than the others: preferred only where they are better by more than chance."""
-ENCODER_FROM, _MOST_ENCODED = 300, 4_000
-"""Inputs from which an encoder is tried; and the newest of them that it is trained on, whose hidden states take 20 to 100 KB
-each."""
+Kind = Literal["logistic", "centroid", "mlp"]
+KINDS: tuple[Kind, ...] = ("logistic", "centroid", "mlp")
 
 _FEWEST_OF_A_LABEL = 2
 """A label that the teacher gave once may be a slip."""
@@ -126,19 +119,18 @@ def train(
     form: Form | None = None,
     embedding_version: str = "",
     kinds: Sequence[Kind] = KINDS,
-    encoder: EncoderTrainer | None = None,
 ) -> Trained:
-    """Trains on `rows`; takes a second or some for thousands of them, with an encoder a minute or some. Raises TooFew.
+    """Trains on `rows`; takes a second or some for thousands of them. Raises TooFew.
 
     `warm`: a former version, from whose network the network goes on. `incumbent`: the version in use, which was trained
     on what came until `incumbent_until_s`; a new one that is worse on what came since is not accepted. `form`: how answers
-    are written. `encoder`: fine-tunes an encoder; None: none is tried.
+    are written.
     """
     began = time.monotonic()
     with warnings.catch_warnings():
         # A fit that stopped at its limit of iterations is judged by the hold-out like any other.
         warnings.simplefilter("ignore")
-        return _Training(rows, seed, kinds, warm, encoder).run(
+        return _Training(rows, seed, kinds, warm).run(
             began, incumbent, incumbent_until_s, form or Form(), embedding_version
         )
 
@@ -170,7 +162,6 @@ class _Training:
         seed: int,
         kinds: Sequence[Kind],
         warm: bytes | None,
-        encoder: EncoderTrainer | None = None,
     ) -> None:
         from scipy.sparse import csr_matrix
 
@@ -197,11 +188,6 @@ class _Training:
         self.hard = np.array([place[normalised(row.label)] for row in self.rows])
         self.targets = _targets(self.rows, place, self.hard)
         self.warm = _warm_layers(warm, self.labels) if warm is not None else None
-        self.encoder = encoder if "encoder" in kinds and len(self.rows) >= ENCODER_FROM else None
-        self.states: list[States] = []
-        self.tuned: LastLayers | None = None
-        self.beside: tuple[_Recipe, float] | None = None
-        """The recipe and the temperature of what stands beside the encoder."""
 
     def run(
         self, began: float, incumbent: bytes | None, until_s: float, form: Form, embedding_version: str
@@ -241,8 +227,7 @@ class _Training:
     def _tried(self, folds: Sequence[Ints]) -> dict[_Recipe, _HeldOut]:
         tried: dict[_Recipe, _HeldOut] = {}
         best = float("inf")
-        # An encoder stands beside one of the others, also where nothing else is wanted.
-        kinds = tuple(kind for kind in self.kinds if kind != "encoder") or ("logistic", "centroid")
+        kinds = tuple(self.kinds)
         if "centroid" in kinds and len(self.rows) < _FITTED_FROM * len(self.labels):
             kinds = ("centroid",)
         for strength in _STRENGTHS if "logistic" in kinds else ():
@@ -257,13 +242,6 @@ class _Training:
         if "mlp" in kinds:
             network = _Recipe("mlp", _DECAY)
             tried[network] = self._held_out(network, folds)
-        if self.encoder is not None:
-            recipe, held = _preferred(tried)
-            self.beside = recipe, held.temperature
-            self.states = [self.encoder.trunk.states(row.input) for row in self.rows]
-            encoder = _Recipe("encoder", 1.0)
-            others = {} if set(self.kinds) == {"encoder"} else tried
-            tried = others | {encoder: self._held_out(encoder, folds)}
         return tried
 
     def _folds(self, newest: Ints) -> list[Ints]:
@@ -274,8 +252,7 @@ class _Training:
             of_it = shuffled[self.hard[shuffled] == label]
             # Another beginning per label, so that rare labels do not all fall into the same fold.
             rank[of_it] = np.arange(len(of_it)) + label
-        # An encoder takes too long to be trained six times.
-        if len(self.rows) < _FOLDED_BELOW and self.encoder is None:
+        if len(self.rows) < _FOLDED_BELOW:
             return [fold for n in range(_FOLDS) if len(fold := np.flatnonzero(rank % _FOLDS == n))]
         held = np.flatnonzero(rank % round(1 / _HELD_OUT) == 0)
         held = self.random.permutation(held)[:_MOST_HELD_OUT]
@@ -312,8 +289,6 @@ class _Training:
             return self._logistic(recipe.strength, places, scales)
         if recipe.kind == "centroid":
             return self._centroids(recipe.strength, places)
-        if recipe.kind == "encoder":
-            return self._encoder(places)
         return self._network(places, scales)
 
     def _scales(self, places: Ints) -> npt.NDArray[np.float32]:
@@ -396,19 +371,6 @@ class _Training:
         last[:, classes], bias[classes] = outer, outer_bias
         return Layers(of_columns, inner[_NETWORK_COLUMNS:], inner_bias, last, bias)
 
-    def _encoder(self, places: Ints) -> Layers:
-        """The last layers of an encoder, and beside them what was best without: their logits are added, as in a product of
-        experts (Hinton, 2002)."""
-        assert self.encoder is not None and self.beside is not None
-        recipe, temperature = self.beside
-        if self.tuned is None or self.encoder.again:
-            newest = places[-_MOST_ENCODED:]
-            states = [self.states[place] for place in newest]
-            self.tuned = self.encoder.tuned(
-                states, self.vectors[newest], self.targets[newest], self.weights[newest], self.seed
-            )
-        return replace(self._fitted(recipe, places).tempered(temperature), encoder=self.tuned)
-
     def _expanded(self, places: Ints) -> tuple[Ints, Ints, Floats]:
         """Rows of `places`, labels and weights: a row per label that a soft label names."""
         targets = self.targets[places]
@@ -416,8 +378,7 @@ class _Training:
         return rows, labels, targets[rows, labels] * self.weights[places][rows]
 
     def _logits(self, layers: Layers, places: Ints) -> Floats:
-        states = [self.states[place] for place in places] if layers.encoder is not None else ()
-        return layers.logits(self.columns[places], self.vectors[places], states)
+        return layers.logits(self.columns[places], self.vectors[places])
 
     # ---- what it may answer, and whether it is good enough
 
@@ -454,10 +415,6 @@ class _Training:
         )
         return declared, float(np.median(far))
 
-    def _opened(self, data: bytes) -> Student:
-        encoder = self.encoder
-        return Student.open(data, trunk=None if encoder is None else lambda: encoder.trunk)
-
     def _compared(
         self, held: _HeldOut, incumbent: bytes | None, newest: Ints
     ) -> tuple[bool, str, dict[str, Any]]:
@@ -469,7 +426,7 @@ class _Training:
         if len(places) < _FEWEST_NEWEST:
             return True, f"only {len(places)} labels are new: too few to compare by", {"newest": len(places)}
         try:
-            before = self._opened(incumbent)
+            before = Student.open(incumbent)
             said = [
                 before.predict(self.rows[p].input, self.vectors[p], 0, self.seen[p]).label for p in places
             ]
@@ -520,11 +477,11 @@ def calibration_error(confidences: Floats, right: npt.NDArray[np.bool_], bins: i
 
 
 def _preferred(tried: Mapping[_Recipe, _HeldOut]) -> tuple[_Recipe, _HeldOut]:
-    """The one with the smallest loss; one of the heavy kinds only where that is more than chance."""
+    """The one with the smallest loss; a network, which is larger and slower, only where that is more than chance."""
     ranked = sorted(tried.items(), key=lambda pair: pair[1].loss)
     recipe, best = ranked[0]
-    simpler = next((pair for pair in ranked if pair[0].kind not in _HEAVY), None)
-    if recipe.kind not in _HEAVY or simpler is None:
+    simpler = next((pair for pair in ranked if pair[0].kind != "mlp"), None)
+    if recipe.kind != "mlp" or simpler is None:
         return recipe, best
     gained = simpler[1].losses - best.losses
     return ranked[0] if gained.mean() > gained.std() / np.sqrt(len(gained)) else simpler

@@ -110,8 +110,10 @@ class VowpalBandit:
     def parts(self, scene: Scene) -> list[Parts]:
         """Return the parts of each option's estimate. Raises BanditInput."""
         check_scene(scene, self.settings.dimensions)
-        expected = {action_key(option): _prior(scene.context, option) for option in scene.options}
         with self._lock:
+            # The scorer says what share of the reference's quality to expect, not what is expected of the reference.
+            best = self._neighbours.overall(action_key(scene.options[-1]), 1.0, _BELIEF)
+            expected = {action_key(option): best * _prior(scene.context, option) for option in scene.options}
             nears = self._neighbours.estimate(scene.vector, expected, belief=_BELIEF)
             row = None
             if self._linear is not None:

@@ -3,9 +3,9 @@
 Exploration is SquareCB's inverse gap weighting (Foster & Rakhlin 2020, "Beyond UCB", Algorithm 1) on the expected reward:
 each action but the best gets 1 / (K + gamma * gap) of K actions, and the best gets the rest. It is confined to actions that
 may be the best for all that is known (AdaCB: Foster, Rakhlin, Simchi-Levi & Xu 2020): those whose upper bound reaches it.
-In addition, every action has a least probability, so that any other policy can be evaluated on the log; the quality floor
-caps the probability of all engines but the reference; and where exploration is not allowed the best action is taken with
-probability 1.
+No action is tried more often than it takes to know that it is behind (`tries_worth`). In addition, every action has a least
+probability, so that any other policy can be evaluated on the log; the quality floor caps the probability of all engines but
+the reference; and where exploration is not allowed the best action is taken with probability 1.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ UPPER = 1.0
 LEARNED_BEFORE = 1000
 """Lessons that gamma counts in addition: before any, not everything is worth a try."""
 HOPELESS = 0.2
-"""Share of the least probability that an action has whose upper bound does not reach the best."""
+"""Largest share of the least probability that an action has whose upper bound does not reach the best: from then on such an
+action is tried once in as many requests as lessons were learnt."""
 
 
 class NothingToChoose(Exception):
@@ -44,7 +45,8 @@ class Knobs:
     """Settings of exploration and load."""
 
     least_probability: float
-    """The least probability of every action that may be the best, while exploring; at most half of all goes to this."""
+    """The least probability of every action that may be the best, while exploring; at most half of all goes to this. Of one
+    that is known to be behind it is less, see `tries_worth`."""
     load: LoadKnobs
     gamma_scale: float = 1.0
     """SquareCB: gamma = gamma_scale * (learned + LEARNED_BEFORE)^0.5. Larger explores less."""
@@ -360,14 +362,27 @@ def spread(
     open_ = [i for i, ok in enumerate(allowed) if ok and (i == best or not lost[i])]
     hopeful = [i for i in open_ if i == best or rewards.upper[i] > rewards.expected[best]]
     hopeless = [i for i in open_ if i not in hopeful]
-    least = HOPELESS * min(knobs.least_probability, 0.5 / len(open_))
+    least = min(HOPELESS * min(knobs.least_probability, 0.5 / len(open_)), 1.0 / max(1, learned))
     gamma = min(knobs.gamma_most, knobs.gamma_scale * math.sqrt(learned + LEARNED_BEFORE))
     found = inverse_gap_weights([rewards.expected[i] for i in hopeful], gamma, hopeful.index(best))
     for index, p in zip(hopeful, with_floor(found, knobs.least_probability), strict=True):
-        probabilities[index] = p * (1.0 - least * len(hopeless))
+        gap = rewards.expected[best] - rewards.expected[index]
+        probabilities[index] = min(p * (1.0 - least * len(hopeless)), tries_worth(gap, learned))
     for index in hopeless:
         probabilities[index] = least
+    probabilities[best] += 1.0 - sum(probabilities)
     return probabilities
+
+
+def tries_worth(gap: float, learned: int) -> float:
+    """The largest probability of a try of what is expected to be `gap` behind: (deviation / gap)^2 / learned.
+
+    So many tries tell such a gap from none by one standard error, in each e-fold of the lessons (Lai & Robbins 1985; Auer,
+    Cesa-Bianchi & Fischer 2002, "Finite-time Analysis of the Multiarmed Bandit Problem", theorem 3): more of them would
+    only lose.
+    """
+    known = max(0.0, gap) ** 2 * learned
+    return 1.0 if known <= UNKNOWN**2 else UNKNOWN**2 / known
 
 
 def inverse_gap_weights(rewards: Sequence[float], gamma: float, best: int) -> list[float]:

@@ -64,6 +64,10 @@ class _Outcomes:
         """To be called when outcomes were added."""
         self.good, self.total = float(self.quality @ self.weight), float(self.weight.sum())
 
+    def overall(self, expected: float, belief: float) -> float:
+        """The mean of the outcomes and of `belief` more that are as `expected`."""
+        return (self.good + belief * expected) / (self.total + belief)
+
 
 class Neighbours:
     """Not thread-safe: who shares it holds a lock."""
@@ -104,8 +108,13 @@ class Neighbours:
             for action, held in self._outcomes.items()
         }
 
+    def overall(self, action: str, expected: float, belief: float) -> float:
+        """The mean of an action's outcomes and of `belief` more that are as `expected`; that alone without outcomes."""
+        held = self._outcomes.get(action)
+        return expected if held is None else held.overall(expected, belief)
+
     def _near(self, held: _Outcomes, vector: Matrix | None, expected: float, belief: float) -> Near:
-        overall = (held.good + belief * expected) / (held.total + belief)
+        overall = held.overall(expected, belief)
         if vector is None:
             return Near(overall, 0.0, overall, 0.0)
         found = held.index.search(vector, min(NEAREST, len(held.quality)), threads=1)

@@ -100,8 +100,6 @@ class Embedder:
         self.deadline_ms = deadline_ms
         """None: the measured one."""
         self.deadline = Deadline()
-        self.model_file = model.model
-        """The ONNX model that is run."""
         self.tokenizer_file = model.tokenizer
         """A `tokenizer.json`; the order of its vocabulary tells how rare words are (router.examples.rarity)."""
         self._max_characters = max_characters

@@ -145,17 +145,6 @@ def build_graph(weights: Weights, shape: Shape) -> Any:
     return helper.make_model(body, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
 
 
-def build_last_layers(weights: Weights, shape: Shape, first: int) -> tuple[list[Any], list[Any]]:
-    """Nodes and constants of the f32 encoder from the layer `first` on, for a graph with the input `states`, float32
-    (1, tokens, hidden): what the layer before it gave. They give `encoded`, float32 (1, hidden) of unit length."""
-    graph = _Graph(weights)
-    x = "states"
-    for layer in range(first, shape.layers):
-        x = _encoder_layer(graph, x, f"encoder.layer.{layer}", shape)
-    _pool(graph, x, "encoded")
-    return graph.nodes, list(graph.constants.values())
-
-
 def _pool(graph: _Graph, x: str, name: str) -> None:
     """The mean over tokens, of unit length."""
     from onnx import helper

@@ -31,8 +31,6 @@ STUDENT = "student"
 _BEST_QUALITY = 1.0
 _LABEL_TOKENS = 8
 _PREDICT_DEADLINE_S = 0.005
-_WAITED = 3.0
-"""A prediction may take so many times as long as the students that vote took when they were opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +134,7 @@ class NeuralCache:
         times as long, and is late. Raises TimeoutError, and what a prediction raises."""
         voting = members if posed.task.strategy == "committee" else members[:1]
         if not all(student.quick for _, student in voting):
-            predict_s = sum(student.predict_s for _, student in voting)
-            async with asyncio.timeout(max(self._deadline_s, _WAITED * predict_s)):
+            async with asyncio.timeout(self._deadline_s):
                 return await asyncio.get_running_loop().run_in_executor(
                     self._executor, predicted, voting, posed.input, vector
                 )

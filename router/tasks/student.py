@@ -1,8 +1,7 @@
 """A student: predicts the label of an input from its embedding and its words, and knows what it was never trained on.
 
-One ONNX model that runs on the caller's thread in some tens of microseconds, or milliseconds if it holds layers of the
-encoder that were fine-tuned (router.embedding.trunk); it declares in its own metadata what it was made for. It decides
-nothing: whether its label is good enough is a policy's business.
+One ONNX model that runs on the caller's thread in some tens of microseconds; it declares in its own metadata what it was
+made for. It decides nothing: whether its label is good enough is a policy's business.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import base64
 import math
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,7 +26,6 @@ from router.tasks.form import Form, normalised
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from router.embedding.trunk import Trunk
     from router.tasks.task import Task
     from store.records import Vector
 
@@ -56,7 +54,7 @@ class Declared:
     """The version of the vectors it was trained on; empty: any."""
     features_version: str = features.VERSION
     kind: str = "logistic"
-    """Or "centroid", "mlp" or "encoder"."""
+    """Or "centroid", or "mlp"."""
     temperature: float = 1.0
     """By which its logits were divided."""
     shortest: int = 0
@@ -99,10 +97,8 @@ def met_bits(trigrams: Sequence[npt.NDArray[np.int32]]) -> bytes:
 class Student:
     """An opened student. Thread-safe."""
 
-    def __init__(self, session: Any, declared: Declared, trunk: Trunk | None = None) -> None:
-        """`trunk`: if the model reads hidden states."""
+    def __init__(self, session: Any, declared: Declared) -> None:
         self.declared = declared
-        self._trunk = trunk
         self.labels = declared.labels
         self._session = session
         self._places = {normalised(label): place for place, label in enumerate(declared.labels)}
@@ -113,28 +109,19 @@ class Student:
         self._met = np.unpackbits(bits).view(np.bool_) if bits is not None else None
         self.quick = False
         """True if a prediction takes so little that it may be made on an event loop: measured when it was opened."""
-        self.predict_s = 0.0
-        """CPU of a prediction for a text of some 140 tokens, measured when it was opened."""
 
     @classmethod
-    def open(
-        cls, data: bytes, *, embedding_version: str = "", trunk: Callable[[], Trunk] | None = None
-    ) -> Student:
+    def open(cls, data: bytes, *, embedding_version: str = "") -> Student:
         """Opens a published student (a few milliseconds) and runs it a few times. Raises StudentBroken with the reason.
 
-        `embedding_version` is the embedder's: a student trained on other embeddings is refused. `trunk` opens the first
-        layers of that embedder's model, which only a student with fine-tuned layers needs.
+        `embedding_version` is the embedder's: a student trained on other embeddings is refused.
         """
         try:
             session = load(data)
             declared = Declared.read(dict(session.get_modelmeta().custom_metadata_map))
-            sizes = {port.name: port.shape[-1] for port in session.get_inputs()}
-            if "states" in sizes and trunk is None:
-                raise StudentBroken(
-                    "it holds the last layers of an encoder, and the first ones are not at hand"
-                )
-            student = cls(session, declared, trunk() if trunk is not None and "states" in sizes else None)
-            student._warm_up(np.full(sizes["vector"], sizes["vector"] ** -0.5, np.float32))
+            student = cls(session, declared)
+            (dimensions,) = (port.shape[1] for port in session.get_inputs() if port.name == "vector")
+            student._warm_up(np.full(dimensions, dimensions**-0.5, np.float32))
         except StudentBroken:
             raise
         except Exception as wrong:
@@ -151,17 +138,15 @@ class Student:
             began_s = time.thread_time()
             self.predict(_TIMED_TEXT, vector, 0)
             took_s.append(time.thread_time() - began_s)
-        self.predict_s = min(took_s)
-        self.quick = self.predict_s <= _QUICK_S
+        self.quick = min(took_s) <= _QUICK_S
 
     def predict(self, input: str, vector: Vector, version: int, seen: Hashed | None = None) -> Prediction:
-        """Predict the label of an input with the embedding `vector`, (dimensions,). Blocks for a tenth of a millisecond, or
-        with fine-tuned layers for some.
+        """Predict the label of an input with the embedding `vector`, (dimensions,). Blocks for a tenth of a millisecond.
 
         `seen`: the input's columns, where they were computed already. Raises StudentBroken.
         """
         seen = seen or hashed(input)
-        logs, similarity = self._run(input, seen, vector)
+        logs, similarity = self._run(seen, vector)
         top = int(logs.argmax())
         values = logs.tolist()
         # NaN is the largest to argmax, and fails every comparison.
@@ -179,16 +164,14 @@ class Student:
             distance=distance,
         )
 
-    def vote(self, input: str, seen: Hashed, vector: Vector, labels: Student) -> int:
+    def vote(self, seen: Hashed, vector: Vector, labels: Student) -> int:
         """The place of its likeliest label among those of another student; -1 if that one does not know it."""
-        top = int(self._run(input, seen, vector)[0].argmax())
+        top = int(self._run(seen, vector)[0].argmax())
         return labels._places.get(normalised(self.labels[top]), -1)
 
-    def _run(self, input: str, seen: Hashed, vector: Vector) -> tuple[npt.NDArray[np.float32], float]:
+    def _run(self, seen: Hashed, vector: Vector) -> tuple[npt.NDArray[np.float32], float]:
         feeds = {"columns": seen.columns, "values": seen.values[None], "vector": vector[None]}
         try:
-            if self._trunk is not None:
-                feeds["states"] = self._trunk.states(input)
             logs, similarity = self._session.run(None, feeds)
         except Exception as failed:
             raise StudentBroken(str(failed)) from failed
@@ -222,7 +205,7 @@ def predicted(members: Sequence[tuple[int, Student]], input: str, vector: Vector
     votes = [prediction.top]
     for _, other in others:
         try:
-            votes.append(other.vote(input, seen, vector, student))
+            votes.append(other.vote(seen, vector, student))
         except StudentBroken:
             continue
     return replace(prediction, committee=tuple(votes))

@@ -45,7 +45,8 @@ def test_any_file_of_the_schema_is_judged_beside_the_baselines_and_the_rest_is_l
     monkeypatch.setattr(routing_data, "embedded", embedded)
     out = tmp_path / "out.json"
     command = ["routing", "--data", str(tmp_path), "--seeds", "2", "--outcomes", "300", "--json", str(out)]
-    monkeypatch.setattr("sys.argv", [*command, "--baselines", "kNN 20,ridge,matrix factorisation"])
+    command += ["--baselines", "kNN 20,ridge,matrix factorisation"]
+    monkeypatch.setattr("sys.argv", [*command, "--feedback", "static,bandit,bootstrap,full"])
     routing.main()
     told = json.loads(out.read_text())
     assert set(told["sets"]) == {"anything"}
@@ -60,7 +61,9 @@ def test_any_file_of_the_schema_is_judged_beside_the_baselines_and_the_rest_is_l
     assert policies["best constant"]["regret"] <= policies["always large"]["regret"]
     assert set(told["sets"]["anything"]["ahead"]) >= {"bandit: ours ahead of guarded kNN"}
     assert told["cost"]["outcomes"] == 300
-    assert "120 scores cut" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "120 scores cut" in printed
+    assert "| anything | bandit | " in printed
 
 
 def test_the_guarded_baseline_leaves_the_large_engine_only_on_clear_evidence() -> None:
@@ -75,3 +78,15 @@ def test_ahead_is_the_sum_of_paired_differences_with_their_standard_error() -> N
     found = routing.ahead(worth, np.array([1, 0, 1]), np.array([1, 1, 1]))
     assert found["ahead"] == pytest.approx(1.0)
     assert found["standard_error"] == pytest.approx(1.0)
+
+
+def test_a_file_with_many_engines_has_a_second_pair_of_others(tmp_path: Path) -> None:
+    scores = {name: 0.1 * n for n, name in enumerate("abcdefgh")}
+    for name, known in (("many", scores), ("few", {"a": 0.0, "b": 1.0})):
+        with gzip.open(tmp_path / f"{name}.jsonl.gz", "wt") as file:
+            file.write(json.dumps({"prompt": "?", "scores": known}) + "\n")
+    assert routing_data.names(tmp_path) == ["few", "many", "many:2"]
+    found = [{"prompt": "?", "scores": scores}]
+    first = routing_data._pair(found, "scores")
+    second = routing_data._chosen_pair(found, "scores", set(first))
+    assert (first, second) == (("f", "h"), ("e", "g"))

@@ -56,3 +56,29 @@ def test_the_most_is_never_less_than_what_it_turns_out_to_be() -> None:
 def test_engines_without_a_price_are_compared_as_if_they_were_free() -> None:
     assert Price().compared_usd(10**6, 10**6) == 0.0 and Price().both_usd_per_mtok == 0.0
     assert Price(1.0, 2.0, usd_per_request=0.5).compared_usd(10**6, 10**6) == pytest.approx(3.5)
+
+
+def test_what_a_cache_keeps_for_an_hour_has_a_price_of_its_own() -> None:
+    price = Price(3.0, 15.0, 0.3, 3.75, cache_write_1h_usd_per_mtok=6.0)
+    usage = Usage(10**6, 0, cache_write_tokens=400_000, cache_write_1h_tokens=100_000)
+    assert price.cost_usd(usage) == pytest.approx(0.6 * 3 + 0.3 * 3.75 + 0.1 * 6)
+    assert price.most_usd(10**6, 0) == pytest.approx(6.0)
+    assert Price(3.0, 15.0, 0.3, 3.75).cost_usd(usage) == pytest.approx(0.6 * 3 + 0.4 * 3.75)
+    assert Price(3.0).cost_usd(usage) == pytest.approx(3.0)
+    only_an_hour = Price(3.0, cache_write_1h_usd_per_mtok=6.0)
+    assert only_an_hour.most_usd(10**6, 0) == pytest.approx(6.0)
+
+
+def test_a_prompt_beyond_the_threshold_is_dearer_and_so_is_its_answer() -> None:
+    price = Price(
+        1.25,
+        10.0,
+        0.125,
+        long_prompt_above_tokens=200_000,
+        long_prompt_input_factor=2.0,
+        long_prompt_output_factor=1.5,
+    )
+    assert price.cost_usd(Usage(200_000, 1_000)) == pytest.approx(0.25 + 0.01)
+    long = Usage(200_001, 1_000, cached_tokens=200_001)
+    assert price.cost_usd(long) == pytest.approx(200_001 * 0.25 / 1e6 + 0.015)
+    assert price.most_usd(400_000, 1_000) == pytest.approx(1.0 + 0.015)

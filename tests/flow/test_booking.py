@@ -335,3 +335,20 @@ async def test_speech_is_played_while_it_comes_though_it_is_booked(tmp_path: Pat
                 finally:
                     goes_on.set()
                 assert await got.read() == b"SECOND"
+
+
+async def test_an_engine_and_an_upstream_at_list_prices_are_booked(tmp_path: Path) -> None:
+    async with upstream() as behind:
+        engine = {"base_url": behind.url, "api_key": "none", "model": "openai/gpt-4o", "price": "list"}
+        config: dict[str, Any] = {
+            "engines": {"large": engine},
+            "models": {"m": {"engines": ["large"]}},
+            "upstream": {"kind": "azure", "base_url": behind.url, "api_key": "none", "prices": "list"},
+            "memory": {"data_dir": str(tmp_path)},
+        }
+        async with line(config) as gate:
+            for model, (input_usd, output_usd) in {"m": (2.5, 10), "o3-2025-04-16": (2, 8)}.items():
+                got = await gate.chat(f"What is {model}?", model=model)
+                used = got.json["usage"]
+                dollars = used["prompt_tokens"] * input_usd + used["completion_tokens"] * output_usd
+                assert dollars and float(got.headers["x-understudy-cost"]) == pytest.approx(dollars / 1e6)

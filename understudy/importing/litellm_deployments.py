@@ -14,6 +14,7 @@ from typing import Any
 
 from understudy.importing.litellm_providers import NOT_SPOKEN, PROVIDERS, Provider, provider_and_model
 from understudy.importing.report import Report, shown
+from understudy.settings.prices import LIST, PriceList, prices_file, read_prices
 
 Fields = Mapping[str, Any]
 
@@ -27,10 +28,16 @@ _PRICES = {
     "output_cost_per_token": ("output_usd_per_mtok", _PER_MILLION),
     "cache_read_input_token_cost": ("cached_input_usd_per_mtok", _PER_MILLION),
     "cache_creation_input_token_cost": ("cache_write_usd_per_mtok", _PER_MILLION),
+    "cache_creation_input_token_cost_above_1hr": ("cache_write_1h_usd_per_mtok", _PER_MILLION),
     "output_cost_per_image": ("usd_per_image", 1),
     "input_cost_per_request": ("usd_per_request", 1),
 }
-_ADVANCED_PRICES = {"cache_write_usd_per_mtok", "usd_per_image", "usd_per_request"}
+_ADVANCED_PRICES = {
+    "cache_write_usd_per_mtok",
+    "cache_write_1h_usd_per_mtok",
+    "usd_per_image",
+    "usd_per_request",
+}
 _BOTH = "chat and responses"
 _APIS = {
     "completion": ["completions"],
@@ -129,13 +136,21 @@ def deployments(model_list: Any, credentials: Any, report: Report, prices: Field
         return Made()
     known = _credentials(credentials, report)
     found: dict[str, list[_Deployment]] = {}
+    price_list = read_prices(prices_file(None))
     for place, entry in enumerate(model_list):
-        deployment = _Reader(f"model_list[{place}]", report, known, prices).deployment(entry)
+        reader = _Reader(f"model_list[{place}]", report, known, prices, price_list)
+        deployment = reader.deployment(entry)
         if deployment is not None:
             found.setdefault(deployment.name, []).append(deployment)
     made = Made()
     for name, of_name in found.items():
         _add(made, name, of_name, report)
+    if by_list := [name for name, engine in made.engines.items() if engine.get("price") == LIST]:
+        report.change(
+            "prices",
+            f"the file has none of {listed(by_list)}: list prices as known on {price_list.as_of} hold (price: list, which "
+            "`understudy prices` shows), without any discount of yours",
+        )
     if made.unpriced:
         report.leave(
             "prices",
@@ -148,11 +163,19 @@ def deployments(model_list: Any, credentials: Any, report: Report, prices: Field
 class _Reader:
     """Reads one entry of the list."""
 
-    def __init__(self, where: str, report: Report, credentials: Mapping[str, Fields], prices: Fields) -> None:
+    def __init__(
+        self,
+        where: str,
+        report: Report,
+        credentials: Mapping[str, Fields],
+        prices: Fields,
+        price_list: PriceList,
+    ) -> None:
         self.where = where
         self.report = report
         self.credentials = credentials
         self.prices = prices
+        self.price_list = price_list
 
     def deployment(self, entry: Any) -> _Deployment | None:
         name = entry.get("model_name") if isinstance(entry, dict) else None
@@ -301,6 +324,8 @@ class _Reader:
             target[name] = float(f"{dollars * factor:.10g}")
         if price:
             engine["price"] = price
+        elif self.price_list.find(engine["kind"], engine["base_url"], engine.get("model", "")) is not None:
+            engine["price"] = LIST
 
     def _limits(self, engine: dict[str, Any], params: Fields, info: Fields) -> None:
         advanced: dict[str, Any] = {}

@@ -124,7 +124,7 @@ class Config(Settings):
         description="Servers by name that are asked about requests before anything answers them, or about answers.",
     )
     otel: TelemetrySettings = Field(TelemetrySettings(), description="OpenTelemetry; off by default.")
-    _retired: tuple[str, ...] = PrivateAttr(())
+    _told: tuple[str, ...] = PrivateAttr(())
 
     @field_validator("engines", mode="before")
     @classmethod
@@ -202,15 +202,15 @@ class Config(Settings):
                 "set `judging` with a share_offloaded above 0, and leave learning.enabled on"
             )
 
-    def taken_along(self, retired: tuple[str, ...]) -> Config:
-        """This configuration, which tells of the retired settings that its file has: a sentence for each."""
-        self._retired = retired
+    def taken_along(self, told: tuple[str, ...]) -> Config:
+        """This configuration, which tells of what its file has that was not taken as it is: a sentence for each."""
+        self._told = told
         return self
 
     @property
-    def retired(self) -> tuple[str, ...]:
-        """A sentence for each retired setting that the file has."""
-        return self._retired
+    def told(self) -> tuple[str, ...]:
+        """A sentence for each retired setting of the file, and for each price that is not on the list."""
+        return self._told
 
     def references(self) -> dict[str, str]:
         """The reference engine of every model that another engine may answer, too."""

@@ -21,7 +21,7 @@ def doubts(config: Config) -> list[str]:
     """One sentence for each, naming the setting and what would be right."""
     refusing = unpriced(config)
     return [
-        *config.retired,
+        *config.told,
         *_urls(config),
         *_unused_engines(config),
         *(told for name, model in config.models.items() for told in _of_model(config, name, model)),

@@ -22,6 +22,16 @@ class PriceAdvanced(Settings):
     cache_write_usd_per_mtok: Dollars | None = Field(
         None, description="US dollars per million prompt tokens written to a cache; null: as any other."
     )
+    cache_write_1h_usd_per_mtok: Dollars | None = Field(
+        None, description="The same of those that it keeps for an hour; null: as any other that is written."
+    )
+    long_prompt_above_tokens: int | None = Field(
+        None, ge=1, description="Prompts of more tokens are long, cached ones included; null: none is."
+    )
+    long_prompt_input_factor: Dollars = Field(
+        1, description="What the prices of a long prompt's tokens are multiplied by, cached or not."
+    )
+    long_prompt_output_factor: Dollars = Field(1, description="The same of its answer's tokens.")
     usd_per_request: Dollars | None = Field(None, description="US dollars per answered request.")
     usd_per_image: Dollars | None = Field(None, description="US dollars per image in an answer.")
     service_tiers: dict[str, Dollars] = Field(
@@ -34,12 +44,27 @@ class PriceAdvanced(Settings):
 class PriceSettings(Settings):
     """What an engine charges. What has no price is unpriced; 0 has to be written."""
 
-    input_usd_per_mtok: Dollars | None = Field(None, description="US dollars per million prompt tokens.")
+    input_usd_per_mtok: Dollars | None = Field(
+        None,
+        description="US dollars per million prompt tokens. The word `list` in place of all prices: the provider's list "
+        "prices (docs/reference/prices.md).",
+    )
     output_usd_per_mtok: Dollars | None = Field(None, description="US dollars per million completion tokens.")
     cached_input_usd_per_mtok: Dollars | None = Field(
         None, description="The same of prompt tokens read from a cache; null: as any other."
     )
     advanced: PriceAdvanced = Field(PriceAdvanced(), description="Less common settings.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_mapping(cls, given: Any) -> Any:
+        # `list` itself was replaced by what the list says: understudy.settings.prices.
+        if isinstance(given, dict | PriceSettings):
+            return given
+        raise ValueError(
+            "write `list`, for the provider's list price, or a mapping such as {input_usd_per_mtok: 2.5, "
+            "output_usd_per_mtok: 10}"
+        )
 
     @model_validator(mode="after")
     def _an_output_price_has_an_input_price(self) -> Self:

@@ -18,6 +18,7 @@ from store.validating import FROM_OUTSIDE
 from understudy.settings.config import Config, meant
 from understudy.settings.core_yaml import read_yaml
 from understudy.settings.names import settings_of
+from understudy.settings.prices import BadPrices, with_list_prices
 from understudy.settings.retired import without_retired
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -60,10 +61,13 @@ def parse_config(data: Mapping[str, Any]) -> Config:
         )
     current, retired = without_retired(current)
     try:
+        current, unlisted = with_list_prices(current)
         config = Config.model_validate(current, context=FROM_OUTSIDE)
     except ValidationError as error:
         raise ConfigError("\n".join(_explain(dict(problem)) for problem in error.errors())) from None
-    return config.taken_along(retired)
+    except BadPrices as error:
+        raise ConfigError(str(error)) from None
+    return config.taken_along((*retired, *unlisted))
 
 
 def resolve(value: Any, environment: Mapping[str, str], where: str = "") -> Any:

@@ -73,7 +73,10 @@ class ModelAdvanced(Settings):
         10, gt=0, description="Longest wait for scores; after it the nearest examples are sent."
     )
     epsilon: float = Field(
-        0.02, ge=0, le=0.5, description="Exploration: least probability that all actions together share."
+        0.02,
+        ge=0,
+        le=0.5,
+        description="Exploration: least probability that actions which may be the best share.",
     )
     key_share: float = Field(
         0.1, ge=0, le=1, description="Exploration: most of a key's requests used for it, over an hour."

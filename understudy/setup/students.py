@@ -5,19 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from learning.tasks.encoder import EncoderTrainer
 from learning.tasks.follower import StudentFollower
 from learning.tasks.trainer import Rhythm, StudentLearner, StudentPace
 from learning.ticks import latest_tick
 from learning.training.bandit import HALF_LIFE_S
 from learning.training.metrics import LearningMetrics
-from router.embedding.trunk import Trunk
 from router.tasks.requests import labels_of
 from store import Store
 from understudy.settings.config import Config
 from understudy.settings.replay import time_zone
 from understudy.settings.tasks import TaskSettings
-from understudy.setup.examples import embedding_models
 
 
 def student_learner(
@@ -42,17 +39,11 @@ def student_learner(
         labels = next((row.labels for row in rows if row.model == model), ())
         return Rhythm(TaskSettings().retrain_every, labels)
 
-    def encoder() -> EncoderTrainer:
-        assert config.memory is not None and config.memory.data_dir is not None
-        folder = embedding_models(config.memory, config.memory.data_dir)
-        return EncoderTrainer.open(config.memory.examples.embedding_model, folder)
-
     return StudentLearner(
         store.tasks.answers,
         store.artifacts,
         rhythm,
         StudentPace(half_life_s=HALF_LIFE_S),
-        encoder=encoder,
         stopping=stopping,
         clock=clock,
     )
@@ -62,12 +53,10 @@ def students(
     store: Store,
     embedding_version: str,
     metrics: LearningMetrics,
-    trunk: Callable[[], Trunk] | None = None,
 ) -> StudentFollower:
-    """Holds students open; to be started and stopped. `trunk`: see Student.open."""
+    """Holds students open; to be started and stopped."""
     return StudentFollower(
         store.artifacts,
         embedding_version=embedding_version,
-        trunk=trunk,
         broken=lambda kind: metrics.broken.labels(kind).inc(),
     )

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 
 from engines.student import STUDENT, StudentEngine
 from learning.guarantee.students import EvidenceFollower
 from learning.tasks.task_follower import TaskFollower
-from router.embedding.trunk import Trunk
 from router.plan import Policy
 from router.policies.neural_cache import NeuralCache, Preferences
 from router.tasks.matching import DeclaredTask, Tasks, declared_labels
@@ -35,8 +34,7 @@ def add_to(built: Built) -> None:
         return
     found = {name: tasks_of(name, model, memory) for name, model in models.items()}
     takeovers = Takeovers({name: model.policy == "fixed" for name, model in models.items()})
-    trunk = cache(partial(Trunk, embedder.model_file, embedder.tokenizer_file))
-    opened = students(store, embedder.version, built.learning_metrics, trunk)
+    opened = students(store, embedder.version, built.learning_metrics)
     wrapped: dict[str, Policy] = {
         name: NeuralCache(
             policies[name],

@@ -68,6 +68,31 @@ SHAPES: list[tuple[str, dict[str, Any], Usage]] = [
         },
         Usage(1110, 5, 1000, cache_write_tokens=100, service_tier="priority"),
     ),
+    (
+        "messages with a cache of an hour",
+        {
+            "usage": {
+                "input_tokens": 10,
+                "cache_creation_input_tokens": 100,
+                "cache_read_input_tokens": 0,
+                "cache_creation": {"ephemeral_5m_input_tokens": 30, "ephemeral_1h_input_tokens": 70},
+                "output_tokens": 5,
+            },
+        },
+        Usage(110, 5, cache_write_tokens=100, cache_write_1h_tokens=70),
+    ),
+    (
+        "more kept for an hour than was written",
+        {
+            "usage": {
+                "input_tokens": 10,
+                "cache_creation_input_tokens": 20,
+                "cache_creation": {"ephemeral_1h_input_tokens": 70},
+                "output_tokens": 5,
+            },
+        },
+        Usage(30, 5, cache_write_tokens=20, cache_write_1h_tokens=20),
+    ),
     ("messages without a cache", {"usage": {"input_tokens": 10, "output_tokens": 5}}, Usage(10, 5)),
     (
         "images by the token",

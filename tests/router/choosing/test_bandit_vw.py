@@ -47,6 +47,14 @@ def test_an_engine_nobody_knows_yet_can_be_asked_about_beside_known_ones(taught:
     assert all(0.0 <= q <= 1.0 for q in found.qualities)
 
 
+def test_of_an_engine_nobody_asked_a_share_of_the_references_quality_is_expected() -> None:
+    rng, bandit = np.random.default_rng(6), VowpalBandit(SETTINGS)
+    bandit.learn([Lesson(scene(rng, 0), {1: 0.6}) for _ in range(400)])
+    unknown, reference = bandit.estimate(scene(rng, 0)).qualities
+    assert reference == pytest.approx(0.6, abs=0.02)
+    assert unknown == pytest.approx(0.5 * reference, abs=0.02)
+
+
 def test_of_a_request_like_none_before_nothing_is_sure(taught: bytes) -> None:
     bandit, rng = VowpalBandit.load(taught), np.random.default_rng(5)
     known, strange = bandit.estimate(scene(rng, 1)), bandit.estimate(scene(rng, 3))

@@ -20,6 +20,7 @@ from router.choosing.chooser import (
     capped,
     drawn,
     inverse_gap_weights,
+    tries_worth,
     with_floor,
 )
 from router.choosing.features import Examples, Request
@@ -101,7 +102,7 @@ def test_probabilities_sum_to_one_and_none_is_too_small_to_evaluate() -> None:
     for name in ("probability", "probability_without_load"):
         found = [getattr(w, name) for w in choice.weighed]
         assert sum(found) == pytest.approx(1.0)
-        assert min(found) >= HOPELESS * 0.01
+        assert min(found) >= min(HOPELESS * 0.01, 1 / GOOD_SMALL.learned)
 
 
 def test_the_logged_probability_is_the_frequency_of_the_draw() -> None:
@@ -171,6 +172,20 @@ def test_an_action_whose_upper_bound_does_not_reach_the_best_is_hardly_tried() -
     unknown = {**GOOD_SMALL.qualities, ("small", True): 0.5}
     unsure = choose(SITUATION, Known(unknown, deviation=0.5, learned=10))
     assert unsure.weighed[1].probability > 0.01
+
+
+def test_what_is_behind_is_tried_as_often_as_it_takes_to_know_that_and_no_more() -> None:
+    assert tries_worth(0.0, 10**9) == tries_worth(-0.1, 10**9) == tries_worth(0.5, 0) == 1.0
+    # A gap of a fifth of the deviation of 0.5 takes 25 outcomes to be seen; so many are tried in each e-fold of the lessons.
+    assert tries_worth(0.1, 1000) == pytest.approx(0.025)
+    behind = {**GOOD_SMALL.qualities, ("small", True): 0.6}
+    few, many = (
+        choose(SITUATION, Known(behind, deviation=0.5, learned=learned)).weighed[1].probability
+        for learned in (10_000, 100_000)
+    )
+    assert 0.0 < many == pytest.approx(few / 10)
+    hopeless = Known({**GOOD_SMALL.qualities, ("small", True): 0.3}, deviation=0.05, learned=100_000)
+    assert choose(SITUATION, hopeless).weighed[1].probability == pytest.approx(1e-5)
 
 
 def test_under_a_floor_nothing_is_tried_whose_upper_bound_is_below_it() -> None:

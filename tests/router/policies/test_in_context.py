@@ -447,7 +447,7 @@ LOOP = [
 
 async def test_a_routed_request_with_tools_is_explored_but_no_later_step_of_its_loop(decide: Decide) -> None:
     careless = chooser_knobs(least_probability=0.3, gamma_scale=0.01)
-    unsure = GivenBandit({SMALL: 0.7, LARGE: 0.9}, deviation=0.3)
+    unsure = GivenBandit({SMALL: 0.7, LARGE: 0.9}, deviation=0.3, learned=10)
     learned = LearnedModels(scorer=GivenScorer(), bandit=unsure)
     given = Given(learned=learned, chooser=careless, knobs={"with_tools": "route"})
     later = replace(asked(), chat=ChatRequest(b"", TOOLS, "m", LOOP, stream=False, include_usage=False))

@@ -51,10 +51,9 @@ class GivenStudent:
         takes_s: float = 0.0,
         ours: bool = True,
         quick: bool = False,
-        predict_s: float = 0.0,
     ) -> None:
         self.confidence, self.failure, self.takes_s, self.ours = confidence, failure, takes_s, ours
-        self.quick, self.predict_s = quick, predict_s
+        self.quick = quick
         self.threads: list[str] = []
 
     def predict(self, input: str, vector: Vector, version: int, seen: object = None) -> Prediction:
@@ -161,10 +160,6 @@ def test_a_quick_student_predicts_without_a_change_of_threads_until_it_is_slow_o
     assert given.decide().bypassed == ("student:TimeoutError",) and not student.quick
     given.decide()
     assert student.threads[0] == threading.current_thread().name != student.threads[1]
-
-
-def test_a_student_of_which_it_is_known_that_it_takes_longer_is_waited_for() -> None:
-    assert "student" in Given(GivenStudent(takes_s=0.02, predict_s=2.0), deadline_s=0.005).engines()
 
 
 def test_a_quick_student_that_fails_is_bypassed() -> None:

@@ -368,13 +368,34 @@ BUDGET = {"litellm_settings": {"max_budget": 1000, "max_end_user_budget": 5}}
 def test_a_budget_beside_models_without_a_price_refuses_nothing_and_the_report_says_what_to_do(
     tmp_path: Path,
 ) -> None:
-    config, report = imported(config_of(**BUDGET))
+    unlisted = config_of([entry("own", "openai/own")], **BUDGET)
+    config, report = imported(unlisted)
     assert all(limits["allow_unpriced"] for limits in config["tenants"]["default"].values())
     assert any("--prices" in line and "allow_unpriced" in line for line in report.lines())
     file = tmp_path / "litellm.yaml"
-    file.write_text(config_of(**BUDGET))
+    file.write_text(unlisted)
     checked = CliRunner().invoke(main, ["check", str(written_from(file, tmp_path))])
     assert checked.exit_code == 0 and "unpriced (" not in checked.stderr
+
+
+def test_a_model_of_a_known_provider_gets_its_list_price_unless_the_file_says_one(tmp_path: Path) -> None:
+    models = [
+        entry("listed", "gpt-4o"),
+        entry("said", "openai/gpt-4o", {"output_cost_per_token": 2e-5}),
+        entry("sonnet", "anthropic/claude-sonnet-4-5-20250929"),
+        entry("elsewhere", "openai/gpt-4o", api_base="http://10.0.0.1/v1"),
+    ]
+    config, report = imported(config_of(models, **BUDGET))
+    prices = {name: engine.get("price") for name, engine in config["engines"].items()}
+    assert prices["listed"] == prices["sonnet"] == prices["sonnet-chat"] == "list"
+    assert prices["said"] == {"output_usd_per_mtok": 20.0} and prices["elsewhere"] is None
+    assert any("prices: the file has none of" in line and "price: list" in line for line in report.lines())
+    file = tmp_path / "litellm.yaml"
+    file.write_text(config_of(models[:1], **BUDGET))
+    written = written_from(file, tmp_path)
+    assert "allow_unpriced" not in written.read_text()
+    checked = CliRunner().invoke(main, ["check", str(written)])
+    assert checked.exit_code == 0 and not checked.stderr, "the budget has its price"
 
 
 def test_litellm_s_price_table_fills_in_what_the_file_does_not_say(tmp_path: Path) -> None:

@@ -281,7 +281,7 @@ replay: {advanced: {max_in_flight: 3}}
 
 def test_a_file_with_retired_settings_is_taken_along_and_told_of(tmp_path: Path) -> None:
     config = load_config(path := written(tmp_path, RETIRED), {})
-    keys = [told.split(" is no setting any more: ")[0] for told in config.retired]
+    keys = [told.split(" is no setting any more: ")[0] for told in config.told]
     assert keys == [
         "models.m.advanced.floor_confidence",
         "memory.advanced.answer_vectors",
@@ -295,7 +295,7 @@ def test_a_file_with_retired_settings_is_taken_along_and_told_of(tmp_path: Path)
     assert config.models["m"].advanced.epsilon == 0.1
     checked = CliRunner().invoke(check, [str(path)])
     assert checked.exit_code == 0
-    assert all(f"warning: {told}" in checked.stderr for told in config.retired)
+    assert all(f"warning: {told}" in checked.stderr for told in config.told)
     assert "m: a -> b (fixed)" in checked.stdout.splitlines()
 
 
