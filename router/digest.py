@@ -20,18 +20,18 @@ _EARLIER_CHARACTERS = 240
 """Characters of the conversation before the last turn that are kept: enough to say what "it" refers to."""
 
 
-def question(messages: Sequence[Mapping[str, Any]]) -> str:
+def question(messages: Sequence[Mapping[str, Any]], *, alone: bool = False) -> str:
     """The last user turn; in a conversation, followed by a short digest of the turns before it.
 
     This text is embedded, and becomes the example's question if the answer is remembered: a follow-up such as "and in
-    winter?" means nothing without the turns before it.
+    winter?" means nothing without the turns before it. `alone`: it is known to stand for itself, and is given without.
     """
     turns = [m for m in messages if m.get("role") not in _SYSTEM]
     last = next((i for i in range(len(turns) - 1, -1, -1) if turns[i].get("role") == "user"), None)
     if last is None:
         return ""
     text = message_text(turns[last].get("content")).strip()
-    earlier = " / ".join(filter(None, (_one_line(m) for m in turns[:last])))
+    earlier = "" if alone else " / ".join(filter(None, (_one_line(m) for m in turns[:last])))
     if not earlier or not text:
         return text
     return f"{text}\n(Earlier: {earlier[-_EARLIER_CHARACTERS:]})"

@@ -65,7 +65,7 @@ REASONS: dict[str, Reason] = {
     ),
     "follow_up": Reason(
         "it has turns before its question, on which the answer depends",
-        "memory.examples.follow_ups: true, where a question stands for itself",
+        "memory.examples.follow_ups: standalone, for questions that stand for themselves",
     ),
     "not_plain_text": Reason(
         "it holds images, audio, files or tool results", "nothing: only text is compared with other requests"

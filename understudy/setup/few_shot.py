@@ -16,6 +16,7 @@ from understudy.memory import Memory
 from understudy.settings.config import Config
 from understudy.settings.knobs import knobs_of
 from understudy.settings.models import ModelSettings
+from understudy.setup.examples import standalone
 
 _ANY = -1.0
 """The least cosine there is."""
@@ -78,6 +79,7 @@ def few_shot(
         templates=memory.templates,
         gate=gate,
         deadline=memory.retrieval,
+        standalone=standalone(remembered, memory.embedder),
     )
     return FewShotParts(policy, retriever, knobs, gate is not None)
 

@@ -40,7 +40,7 @@ from understudy.settings.config import Config
 from understudy.settings.knobs import knobs_of
 from understudy.settings.memory import MemorySettings
 from understudy.settings.models import ModelSettings
-from understudy.setup.examples import embedding_models
+from understudy.setup.examples import embedding_models, standalone
 from understudy.setup.learner import promised
 
 log = structlog.get_logger(__name__)
@@ -128,6 +128,7 @@ def in_context(
         templates=memory.templates,
         gate=gate,
         deadline=memory.retrieval,
+        standalone=standalone(remembered, embedder),
     )
     return InContextParts(policy, follower, knobs)
 
