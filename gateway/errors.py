@@ -29,7 +29,8 @@ def ending(error: BaseException, *, gone: bool, sent_all: bool = False) -> Endin
     if isinstance(error, asyncio.CancelledError | ClientGone):
         return Ending(Outcome.ANSWERED if sent_all else Outcome.ABORTED, 0, "")
     if isinstance(error, RequestError):
-        return Ending(Outcome.REFUSED, error.status, error.code, told=error.message)
+        outcome = Outcome.REFUSED if error.status < 500 else Outcome.UNAVAILABLE
+        return Ending(outcome, error.status, error.code, told=error.message)
     if isinstance(error, EngineError):
         return Ending(Outcome.FAILED, error.status, error.message, error.engine, error.message)
     if isinstance(error, UnicodeEncodeError):

@@ -28,6 +28,8 @@ class Outcome(Enum):
     """An engine answered in full with an error, which was passed on."""
     REFUSED = "refused"
     """The request was wrong, or not allowed."""
+    UNAVAILABLE = "unavailable"
+    """The request may be right, and the gateway could not take it just then: its store is busy or down."""
     FAILED = "failed"
     """No engine could answer, or its answer broke off."""
     ABORTED = "aborted"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import subprocess
-import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -13,6 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pytest
+
+from tests.fences import GUIDES, Fence, fences
+from understudy.settings.core_yaml import read_yaml
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -149,9 +153,42 @@ class _Exported(dict[str, str]):
 
 EVERYTHING_EXPORTED = _Exported(
     WEBHOOK_URL="https://hooks.example/1",
+    SLACK_URL="https://hooks.slack.com/services/1",
+    TEAMS_URL="https://prod-1.westeurope.logic.azure.com/workflows/1",
     WEBHOOK_SECRET="whsec_" + "A" * 32,
     UNDERSTUDY_DATABASE_URL="postgresql://understudy@db.example/understudy?sslmode=verify-full",
 )
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
+def test_every_block_that_readers_paste_is_whole_and_says_what_it_needs(page: Path) -> None:
+    with noting(page):
+        for fence in fences(page):
+            is_whole(fence)
+
+
+def is_whole(fence: Fence) -> None:
+    """Raises what is wrong with a block's syntax, or AssertionError."""
+    commands = fence.language in ("sh", "python")
+    assert not commands or fence.needs in ("run", "gateway", "yours"), fence
+    match fence.language:
+        case "sh":
+            done = subprocess.run(["bash", "-n"], input=fence.text.encode(), capture_output=True, check=False)
+            assert done.returncode == 0, (done.stderr, fence)
+            for body in re.findall(r"-d '(.*?)'", fence.text, re.DOTALL):
+                json.loads(body)
+            for header in re.findall(r"-H ['\"](.*?)['\"] *(?:-|\\|\n|$)", fence.text):
+                assert re.match(r"[\w-]+: \S", header), (header, fence)
+        case "python":
+            compile(fence.text, str(fence.page), "exec")
+        case "json":
+            read, rest = json.JSONDecoder(), fence.text.strip()
+            while rest:
+                rest = rest[read.raw_decode(rest)[1] :].strip()
+        case "yaml":
+            assert read_yaml(fence.text) is not None, fence
+        case _:
+            assert fence.language in ("text", "sql"), fence
 
 
 def test_every_workflow_that_is_shown_can_be_carried_out() -> None:
@@ -436,10 +473,8 @@ def options(command: click.Command) -> set[str]:
 
 def commands_shown(page: Path) -> Iterator[str]:
     """`understudy ...` in a page's blocks of code, a line each, without what the shell does with it."""
-    for block in re.findall(
-        r"^ *```\w*\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-    ):
-        for line in block.replace("\\\n", " ").splitlines():
+    for fence in fences(page):
+        for line in fence.text.replace("\\\n", " ").splitlines():
             found = re.match(r" *(?:\S*/)?understudy (\w[^#|>&]*)", line)
             if found is not None and "OPTIONS" not in line:
                 yield found[1]
@@ -495,12 +530,9 @@ def is_plain(name: str, settings: set[str]) -> bool:
 def yaml_blocks(page: Path) -> Iterator[dict[str, Any]]:
     """The pieces of a configuration that a page shows."""
     from understudy.settings.config import Config
-    from understudy.settings.core_yaml import read_yaml
 
-    for text in re.findall(
-        r"^ *```yaml\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-    ):
-        block = read_yaml(textwrap.dedent(text))
+    for fence in fences(page, "yaml"):
+        block = read_yaml(fence.text)
         if isinstance(block, dict) and set(block) & set(Config.model_fields):
             yield block
 

@@ -173,7 +173,7 @@ def _by_pipeline(finished: Finished) -> dict[str, Any]:
 
 def _reason(ended: Journey) -> str:
     """Why it ended as it did: of what a guardrail withheld, which one."""
-    withheld = ended.guardrail and ended.outcome is Outcome.REFUSED
+    withheld = ended.guardrail and ended.outcome in (Outcome.REFUSED, Outcome.UNAVAILABLE)
     return f"guardrail:{ended.guardrail}" if withheld else ended.reason
 
 
@@ -187,7 +187,7 @@ def _error_kind(ended: Journey) -> str:
     """Why it failed, a code; empty where it did not."""
     if ended.outcome in (Outcome.HIT, Outcome.ANSWERED, Outcome.ABORTED):
         return ""
-    if ended.outcome is Outcome.REFUSED:
+    if ended.outcome in (Outcome.REFUSED, Outcome.UNAVAILABLE):
         return ended.error[:_CODE_CHARACTERS]
     failed = [one.kind for one in ended.trail if one.kind is not None]
     if failed:

@@ -101,7 +101,10 @@ class EngineStage:
             headers["x-understudy-task"] = plan.posed.task.name
         if record.reason in _TOLD:
             headers["x-understudy-reason"] = record.reason
-        if (instead := _failed_before(plan, attempts)) is not None:
+        instead = _failed_before(plan, attempts)
+        if instead is None:
+            instead = record.instead_of = _down_then(plan, way.engine)
+        if instead is not None:
             headers["x-understudy-failed-over"] = str(instead)
 
     def _answer(
@@ -152,8 +155,6 @@ class EngineStage:
             record.failed_over = _planned(plan, attempts)
         else:
             record.failed_over = _failed_before(plan, attempts)
-        if record.failed_over is None:
-            record.instead_of = _down_then(plan, way.engine)
         if record.failed_over is not None or record.instead_of is not None:
             record.reason += "+failover"
             # What another engine charged says nothing of what the decision saved.

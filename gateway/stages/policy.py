@@ -103,6 +103,7 @@ def _ask(asked: Asked, unit: Callable[[], float]) -> Ask:
         anonymous=arrival.anonymous,
         task=controls.task,
         unit=unit,
+        named_session=controls.session,
     )
 
 

@@ -36,6 +36,7 @@ from simulation.demo.settings import (
     turns_bad_at,
 )
 from simulation.demo.sorting_questions import NUMBER, grade, sort_questions
+from simulation.demo.try_it import write_scripts
 from simulation.stream import Ask, Stream
 from simulation.world import World, seeded
 
@@ -69,7 +70,9 @@ async def run(settings: DemoSettings, screen: Screen, *, results_file: Path | No
                     _write(results_file, results)
                 finished = True
                 if stay:
-                    screen.next_steps(gateway.url, _example_question(settings), admin)
+                    places = (Path.cwd(), Path(folder))
+                    tries = write_scripts(places, gateway.url, _example_question(settings))
+                    screen.next_steps(gateway.url, tries, admin)
                     await asyncio.Event().wait()
     except asyncio.CancelledError:
         screen.say("\nStopped.")

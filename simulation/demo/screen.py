@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,18 +14,36 @@ from rich.table import Table
 from simulation.demo.admin_access import AdminAccess
 from simulation.demo.document_question import DOCUMENTS, QUESTION, WORKFLOW, DocumentAnswer
 from simulation.demo.results import Answers, Results, Summary, summary
-from simulation.demo.settings import KEY, MAX_EXAMPLES, MAX_LOSS, MODEL, SMALL, THETA, DemoSettings, M
+from simulation.demo.settings import MAX_EXAMPLES, MAX_LOSS, THETA, DemoSettings, M
 
 _PLAIN_EVERY_S = 5.0
-_SIMULATED = "Everything here is simulated: questions, engines, prices and times. See docs/explanation/simulated-world.md."
+_SIMULATED = "Everything here is simulated: questions, engines, prices and times. See docs/experiments/simulated-world.md."
 _REAL = (
     "The models and their times are real, the questions invented, the prices assumed. So few requests tell little:"
     " docs/experiments/effect.md has what was measured."
 )
 _ADMIN_PAGES = """
-  {admin.url}   the admin pages (name {admin.user}, password {admin.password}): what happened and why, what it saved,
-      which examples were sent with a request, what other settings of the router would have brought
+{admin.url}
+      the admin pages: what happened and why, what it saved, which examples were
+      sent with a request, what other settings of the router would have brought
+      name {admin.user}, password {admin.password}
 """
+_NEXT_STEPS = """
+The gateway is still running at {url} (Ctrl-C stops it).
+In another terminal, in this folder:
+
+{shell}
+      once, and again for a cache hit: watch `cache-status`,
+      `x-understudy-engine` and `x-understudy-examples`
+{shell} small
+      the small engine by itself
+{python}
+      the same in Python, by the OpenAI SDK
+curl {url}/metrics
+      what Prometheus sees
+{admin_pages}
+Next: README.md for your own engines, docs/experiments/simulated-world.md for
+what was simulated here."""
 
 
 class Screen:
@@ -133,33 +149,15 @@ class Screen:
 
     def admin_access(self, admin: AdminAccess) -> None:
         """Print where the admin pages are, and the account to sign in with."""
-        self.say(f"Watch it in a browser: {admin.url}  name {admin.user}  password {admin.password}")
+        self.say(f"Watch it in a browser: {admin.url}\n  name {admin.user}  password {admin.password}")
 
-    def next_steps(self, url: str, question: str, admin: AdminAccess | None = None) -> None:
-        """Print what to try while the gateway runs."""
-        message = {"role": "user", "content": question}
-        curl = f"curl -i {url}/v1/chat/completions -H 'authorization: Bearer {KEY}' -H 'content-type: application/json'"
-        body = shlex.quote(json.dumps({"model": MODEL, "messages": [message]}))
+    def next_steps(self, url: str, tries: tuple[str, str], admin: AdminAccess | None = None) -> None:
+        """Print what to try while the gateway runs. `tries`: the commands that ask it, of a shell and in Python."""
+        shell, python = tries
         admin_pages = "" if admin is None else _ADMIN_PAGES.format(admin=admin)
         # Never broken into lines: what a line break was put into cannot be pasted.
         self._console.print(
-            f"""
-The gateway is still running at {url} (Ctrl-C stops it). Try:
-
-{curl} -d {body}
-      once, and again for a cache hit: watch `cache-status`, `x-understudy-engine` and `x-understudy-examples`
-{curl} -H 'x-understudy-engine: {SMALL}' -H 'x-understudy-examples: 0' -d {body}
-      the small engine by itself
-curl {url}/metrics
-      what Prometheus sees
-{admin_pages}
-In Python:
-
-from openai import OpenAI
-client = OpenAI(base_url="{url}/v1", api_key="{KEY}")
-print(client.chat.completions.create(model="{MODEL}", messages=[{message!r}]))
-
-Next: README.md for your own engines, docs/explanation/simulated-world.md for what was simulated here.""".rstrip(),
+            _NEXT_STEPS.format(url=url, shell=shell, python=python, admin_pages=admin_pages).rstrip(),
             highlight=False,
             markup=False,
             soft_wrap=True,

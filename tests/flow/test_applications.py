@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fences import fences
 from tests.flow.process import Gateway, running
 from tests.flow.upstream import Call, Upstream
 from tests.patience import PATIENCE_S
@@ -22,7 +22,7 @@ CODE = "You are an expert software engineer. Write python code of {{task}}. Code
 TEST = "You are an experienced QA engineer. You write test code for {{task}}. Code: {{code}}. Your test code:"
 FENCED = [{"regex": "```python\n([\\s\\S]*?)```"}, "strip"]
 TASK = "a snake game"
-GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "applications.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "reference" / "applications.md"
 USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
 
 
@@ -289,11 +289,9 @@ def test_the_examples_of_the_guide_run(
     monkeypatch.setenv("OPENAI_BASE_URL", two_workers.url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-reader")
     names: dict[str, Any] = {}
-    blocks = re.findall(
-        r"^```python\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-    )
+    blocks = list(fences(GUIDE, "python"))
     for block in blocks:
-        exec(compile(block, str(GUIDE), "exec"), names)
+        exec(compile(block.text, str(GUIDE), "exec"), names)
     names["client"].close()
     told = capsys.readouterr().out
     assert (

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import re
-import shlex
 import signal
 import socket
 import sys
@@ -107,20 +106,29 @@ def port_of_the_pages():
         yield
 
 
-async def line_with(stream, text):
+async def line_with(stream, text, besides="nothing of it"):
     while line := await stream.readline():
-        if text in line.decode():
+        if text in line.decode() and besides not in line.decode():
             return line.decode()
     raise AssertionError(f"the demo ended without saying {text!r}")
 
 
-async def demo_process(*arguments, **environment):
+async def demo_process(*arguments, cwd=None, **environment):
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "understudy", "demo", "--port", "0", *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         env=os.environ | {"PYTHONUNBUFFERED": "1"} | environment,
+        cwd=cwd,
     )
+
+
+async def typed(command, folder):
+    """What a command prints in a shell, which has to succeed."""
+    shell = await asyncio.create_subprocess_shell(command, cwd=folder, stdout=asyncio.subprocess.PIPE)
+    said = (await shell.stdout.read()).decode()
+    assert await shell.wait() == 0, command
+    return said
 
 
 async def signed_in(url, name, password):
@@ -184,7 +192,9 @@ async def test_interrupting_it_stops_the_gateway_too(number):
 @pytest.mark.usefixtures("port_of_the_pages")
 async def test_it_leaves_the_gateway_running_and_says_what_to_try_next(tmp_path):
     demo = await demo_process(
-        *("--seconds", "0.2", "--rate", "20", "--baseline", "4", "--json", str(tmp_path / "results.json"))
+        *("--seconds", "0.2", "--rate", "20", "--baseline", "4", "--json", str(tmp_path / "results.json")),
+        cwd=tmp_path,
+        PYTHONPATH=str(Path(__file__).parents[2]),
     )
     try:
         running = await line_with(demo.stdout, "still running at")
@@ -192,19 +202,20 @@ async def test_it_leaves_the_gateway_running_and_says_what_to_try_next(tmp_path)
         with urllib.request.urlopen(f"{url}/metrics") as reply:
             assert reply.status == 200
         assert json.loads((tmp_path / "results.json").read_text())["whole"]["requests"] == 4
-        _, _, asked, *words = shlex.split(await line_with(demo.stdout, "chat/completions"))
-        headers = dict(words[at + 1].split(": ") for at, word in enumerate(words) if word == "-H")
-        again = urllib.request.Request(asked, words[words.index("-d") + 1].encode(), headers)
-        replies = [urllib.request.urlopen(again) for _ in range(2)]
-        assert "hit" in replies[1].headers["Cache-Status"], "the command that is printed, twice"
-        look = await line_with(demo.stdout, "the admin pages")
-        admin, name, password = re.search(r"(http://\S+) .*name (\S+), password ([^)\s]+)\)", look).groups()
+        shell = (await line_with(demo.stdout, "try-it.sh")).strip()
+        assert "cache-status: understudy; hit" in [await typed(shell, tmp_path) for _ in range(2)][1].lower()
+        alone = (await line_with(demo.stdout, "try-it.sh")).strip()
+        assert "x-understudy-engine: small" in (await typed(alone, tmp_path)).lower()
+        assert await typed((await line_with(demo.stdout, "try_it.py")).strip(), tmp_path)
+        admin = (await line_with(demo.stdout, "http://127.0.0.1:", besides="/metrics")).strip()
+        name, password = re.search(
+            r"name (\S+), password (\S+)", await line_with(demo.stdout, "name")
+        ).groups()
         assert await signed_in(admin, name, password) == "Requests"
     finally:
         demo.send_signal(signal.SIGINT)
-        rest = (await demo.stdout.read()).decode()
+        await demo.stdout.read()
     assert await demo.wait() == 0
-    assert "base_url=" in rest
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,12 @@ from urllib.request import Request, urlopen
 import pytest
 import yaml
 
+from tests.fences import fences
 from tests.flow.process import Gateway, running
 from tests.patience import PATIENCE_S
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "how-to" / "workflows.md"
-BLOCKS = [
-    yaml.safe_load(text)
-    for text in re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-]
+BLOCKS = [yaml.safe_load(fence.text) for fence in fences(PAGE, "yaml")]
 WORKFLOWS = {name: each for block in BLOCKS for name, each in block["workflows"].items()}
 COMPONENTS = {
     name: {"kind": "simulated", "fixed_ms": 1} for block in BLOCKS for name in block.get("components", {})

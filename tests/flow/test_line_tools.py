@@ -214,3 +214,18 @@ async def test_tools_that_an_engine_runs_go_to_the_reference(tmp_path: Path) -> 
         await gate.settled()
         assert got.headers["x-understudy-engine"] == "large" and not of_small
         assert got.headers.get("x-understudy-reason") != "shadow"
+
+
+async def test_a_tool_loop_goes_on_at_the_engine_that_began_it(tmp_path: Path) -> None:
+    async with tools(tmp_path, "route", right) as (gate, of_small):
+        first = [{"role": "user", "content": "What is the weather in Rome"}]
+        by_small = await gate.chat(first, {"x-understudy-engine": "small"}, tools=TOOLS)
+        said = by_small.json["choices"][0]["message"]
+        result = {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "Sunny."}
+        then = await gate.chat([*first, said, result], tools=TOOLS)
+        assert then.headers["x-understudy-engine"] == "small", "although nothing is proven of it"
+        assert len(of_small) == 2
+        again = await gate.chat(
+            [*first, said, result, said | {"tool_calls": None, "content": "Sunny."}, *first]
+        )
+        assert again.headers["x-understudy-engine"] == "large", "the next question is free again"

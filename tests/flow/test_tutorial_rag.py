@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.fences import fences
 from tests.flow.process import ran, running
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
-PAGE = (ROOT / "docs" / "tutorial" / "rag.md").read_text(encoding="utf-8")
+PAGE = ROOT / "docs" / "tutorial" / "rag.md"
 SIMULATED = "components: {pretended: {kind: simulated, fixed_ms: 2, item_ms: 0.2}}\n"
 
 
 def blocks(language: str) -> list[str]:
     """The page's blocks of code of a language, in order."""
-    found = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    return [code for each, code in found if each == language]
+    return [fence.text for fence in fences(PAGE, language)]
 
 
 CONFIG, ASK = blocks("yaml")[0], blocks("python")[0]
-PRINTED = next(block for block in blocks("") if " -> " in block)
+PRINTED = next(block for block in blocks("text") if " -> " in block)
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def import_config(path: Path, output: Path | None, force: bool, prices: Path | N
         click.echo(text, nl=False)
     else:
         output.write_text(text, encoding="utf-8")
-        click.echo(f"understudy: wrote {output}; `understudy check {output}` is next", err=True)
+        click.echo(f"understudy: wrote {output}. Next:\n  understudy check {output}", err=True)
     if wrong is not None:
         sys.exit(1)
 

@@ -37,7 +37,8 @@ def serve_admin(config: Config, gateway_port: int, config_file: Path | None = No
     sock = _bound(config.admin)
     gateway_url = f"http://{config.listen.host}:{gateway_port}"
     with sock, admin(config, sock.getsockname()[1], gateway_url, config_file) as (app, sources):
-        _first_password(sources.store.operators)
+        assert config.memory is not None
+        _first_password(sources.store.operators, config.memory.data_dir)
         lease = sources.store.jobs.leases.lease("rollups")
         chores = Housekeeper(_chores(sources, config.admin), lease=lease)
         chores.start()
@@ -83,12 +84,12 @@ async def _serve(app: AdminApp, sock: socket.socket) -> None:
     await app.serve(sock, stop)
 
 
-def _first_password(users: AdminUsers) -> None:
+def _first_password(users: AdminUsers, data: Path | None) -> None:
     """On the terminal and nowhere else: a log is read by many, and kept."""
     if users.any():
         return
     if not sys.stderr.isatty():
-        log.warning("admin_without_users", remedy="run: understudy admin password --data DIR")
+        log.warning("admin_without_users", remedy=f"run: understudy admin password --data {data}")
         return
     password = new_password()
     if users.add_first(FIRST_USER, hashed(password)):

@@ -26,6 +26,7 @@ def doubts(config: Config) -> list[str]:
         *_unused_engines(config),
         *(told for name, model in config.models.items() for told in _of_model(config, name, model)),
         *_key_ids(config),
+        *_webhooks(config),
         *config.unspoken(),
         *refusing.everything,
         *refusing.some,
@@ -111,3 +112,12 @@ def _key_ids(config: Config) -> Iterator[str]:
         for id in ids:
             if not id.startswith(_KEY_ID) and id != _NO_KEYS:
                 yield f"{setting} has {id!r}, which is no key's id: `understudy keys list` shows them ({_KEY_ID}...)"
+
+
+def _webhooks(config: Config) -> Iterator[str]:
+    for number, one in enumerate(config.webhooks):
+        if (shape := one.other_shape()) is not None:
+            yield (
+                f"webhooks.{number}.url leads to {shape}, which does not read shape {one.shape}: set"
+                f" webhooks.{number}.shape to {shape}"
+            )
