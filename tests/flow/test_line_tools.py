@@ -229,3 +229,25 @@ async def test_a_tool_loop_goes_on_at_the_engine_that_began_it(tmp_path: Path) -
             [*first, said, result, said | {"tool_calls": None, "content": "Sunny."}, *first]
         )
         assert again.headers["x-understudy-engine"] == "large", "the next question is free again"
+
+
+async def test_the_steps_of_a_conversation_are_noted_as_one_unit_of_evidence(tmp_path: Path) -> None:
+    async with tools(tmp_path, None, right) as (gate, _):
+        memory = gate.gateway.memory
+        assert memory is not None
+
+        async def unit(question: str, *more: dict[str, Any], session: str) -> float:
+            messages = [{"role": "user", "content": question}, *more]
+            got = await gate.chat(messages, {"x-understudy-session": session}, tools=TOOLS)
+            choice = memory.store.decisions.choices.get("default", got.headers["x-understudy-decision-id"])
+            assert choice is not None
+            return choice.noted["unit"]
+
+        call = {"id": "c", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+        step = (
+            {"role": "assistant", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": "1"},
+        )
+        first = await unit("The weather in Rome", session="a")
+        assert await unit("The weather in Rome", *step, session="a") == first
+        assert await unit("The weather in Rome", session="b") != first
