@@ -244,16 +244,13 @@ class OpenAIHTTP:
             port=self._base.port or 0,
         )
 
-    def sent(self, request: EngineRequest, phases: Phases) -> Awaitable[Answer]:
-        """The answer, to be awaited until its head is here. Raises engines.exchanges.Failure, and what `key` raises."""
-        return self._asked(request, phases) if self._key is None else self._with_key(request, phases)
+    def sent(self, request: EngineRequest, phases: Phases, *, has_key: bool = False) -> Awaitable[Answer]:
+        """The answer, to be awaited until its head is here. Raises engines.exchanges.Failure, and what `key` raises.
 
-    async def _with_key(self, request: EngineRequest, phases: Phases) -> Answer:
-        assert self._key is not None
-        self._authorization = await self._key()
-        return await self._asked(request, phases)
-
-    def _asked(self, request: EngineRequest, phases: Phases) -> Awaitable[Answer]:
+        `has_key`: `key` was asked for this request.
+        """
+        if self._key is not None and not has_key:
+            return self._with_key(self._key, request, phases)
         headers, body, method = self._outgoing(request), request.body, request.method
         target = request.target if self._forwards_credentials else without_key_parameters(request.target)
         path = self._path(target, request.below)
@@ -332,6 +329,10 @@ class OpenAIHTTP:
         if self._extra_headers:
             headers.update(self._extra_headers)
         return headers
+
+    async def _with_key(self, key: KeyOf, request: EngineRequest, phases: Phases) -> Answer:
+        self._authorization = await key()
+        return await self.sent(request, phases, has_key=True)
 
     def translated(self, error: Failure, phases: Phases, kind: Kind) -> EngineError:
         """A failure of the connection as an error of this engine. The text names the limit, never a header or a URL's query.
