@@ -7,6 +7,7 @@
     └── Unavailable      we did not ask: breaker open, queue full, engine drained             503
         ├── RateLimited  we did not ask: its rate limit is used up                            429
         ├── Declined     it has no answer to this request, which is no fault                  503
+        │   └── Miscalled   it calls tools as they are not to be called                       503
         └── Unsayable    we did not ask: its API has no words for the request                 400
 
 An HTTP error status from an upstream is *not* one of these: it is an answer, and travels as it came. Both have a `Kind`.
@@ -113,6 +114,12 @@ class Declined(Unavailable):
     """The engine has no answer to this request: who is next is asked as if it had not been planned."""
 
     code = "engine_declined"
+
+
+class Miscalled(Declined):
+    """The engine's answer calls tools that the request does not offer, or with arguments that they do not allow."""
+
+    code = "engine_miscalled"
 
 
 class RequestError(Exception):

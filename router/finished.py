@@ -186,6 +186,8 @@ class Finished(Journey):
     """The remembered body that was sent; None for a fresh answer. Empty: another request's was sent as it came (`body`)."""
     attempt: Attempt | None = None
     """The attempt at the engine that answered; None if none did."""
+    repaired: Attempt | None = None
+    """The attempt at a small engine that called tools as they are not to be called, so that another answered; None: none."""
     came: ChatRequest | None = None
     """The request before limits changed it; None if they did not."""
     engine_got: ChatRequest | None = None

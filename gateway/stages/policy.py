@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from engines.chat import IN_BODY
 from engines.engine import Engine, unsayable
@@ -19,14 +20,25 @@ from router.proving.standing import Proof
 TooDear = Callable[[str, str, Proof | None], bool]
 """Whether proving more of a served model for a tenant would cost more than it can save. It must not block."""
 
+UnitOf = Callable[[Asked], float]
+"""The number of a request's conversation as a unit of evidence (router.plan.Ask.unit)."""
+
 
 class PolicyStage:
     """See gateway.stages.stage.Stage."""
 
-    def __init__(self, engines: Mapping[str, Engine], too_dear: TooDear, *, translates: bool = False) -> None:
+    def __init__(
+        self,
+        engines: Mapping[str, Engine],
+        too_dear: TooDear,
+        unit_of: UnitOf,
+        *,
+        translates: bool = False,
+    ) -> None:
         """`translates`: some of them may have no words for what is asked."""
         self._engines = engines
         self._too_dear = too_dear
+        self._unit_of = unit_of
         self._translates = translates
 
     async def answer(self, request: UnderWay, next: Next) -> Next | None:
@@ -41,7 +53,7 @@ class PolicyStage:
                 code="unknown_engine",
                 param="x-understudy-engine",
             )
-        ask = _ask(asked)
+        ask = _ask(asked, partial(self._unit_of, asked))
         try:
             if asked.chat.state:
                 plan = await _stateful(asked, model).decide(ask)
@@ -109,7 +121,7 @@ def _without(plan: Plan, left_out: Collection[str], engines: Sequence[str]) -> P
     )
 
 
-def _ask(asked: Asked) -> Ask:
+def _ask(asked: Asked, unit: Callable[[], float]) -> Ask:
     controls, arrival = asked.controls, asked.arrival
     return Ask(
         asked.chat,
@@ -122,6 +134,7 @@ def _ask(asked: Asked) -> Ask:
         end_user=asked.end_user,
         anonymous=arrival.anonymous,
         task=controls.task,
+        unit=unit,
         named_session=controls.session,
     )
 
