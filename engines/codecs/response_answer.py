@@ -10,6 +10,32 @@ from engines.codecs.said import Said
 from engines.loose_json import listed, member
 from engines.sse import encode_typed
 
+_TOLD: Mapping[str, Any] = {
+    "instructions": None,
+    "previous_response_id": None,
+    "reasoning": None,
+    "user": None,
+    "safety_identifier": None,
+    "prompt_cache_key": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "tools": [],
+    "tool_choice": "auto",
+    "parallel_tool_calls": True,
+    "metadata": {},
+    "store": True,
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "top_logprobs": 0,
+    "truncation": "disabled",
+    "background": False,
+    "service_tier": "default",
+}
+"""What a response repeats of its request, and what it says if that does not say it. With what `as_response` adds it is all
+that the Open Responses schema of a response requires."""
+
 
 def only_messages(response: Mapping[str, Any]) -> bool:
     """Tells whether its output is messages of text and nothing else: no calls, no reasoning, nothing that a tool brought."""
@@ -45,23 +71,18 @@ def as_response(said: Said, asked: Mapping[str, Any]) -> dict[str, Any]:
         }
         for place, call in enumerate(said.calls)
     ]
-    return {
+    told = {name: default if (given := asked.get(name)) is None else given for name, default in _TOLD.items()}
+    return told | {
         "id": f"resp_{said.id}",
         "object": "response",
         "created_at": said.created_s,
+        "completed_at": None if short else said.created_s,
         "status": "incomplete" if short else "completed",
         "error": None,
         "incomplete_details": {"reason": "max_output_tokens"} if short else None,
-        "instructions": asked.get("instructions"),
-        "metadata": {},
         "model": said.model,
         "output": [*([text] if said.text or not said.calls else []), *calls],
-        "parallel_tool_calls": asked.get("parallel_tool_calls", True),
-        "store": True,
-        "temperature": asked.get("temperature"),
-        "tool_choice": asked.get("tool_choice") or "auto",
-        "tools": asked.get("tools") or [],
-        "top_p": asked.get("top_p"),
+        "text": {"format": {"type": "text"}} | (asked["text"] if isinstance(asked.get("text"), dict) else {}),
         "usage": {
             "input_tokens": usage.prompt_tokens,
             "input_tokens_details": {"cached_tokens": usage.cached_tokens},
