@@ -11,7 +11,7 @@ STARTED := $(shell date +%s)
 say     = @printf '[%3d s] %s\n' $$(( $$(date +%s) - $(STARTED) )) "$(1)"
 packages = $$(grep -c '^[A-Za-z0-9].*==' $(1)) packages
 
-.PHONY: help demo helm screenshots quick test test-slow test-jobs test-train vllm-env tiny-models test-vllm check measure format bench effect claims soak chaos chaos-postgres lock clean
+.PHONY: help demo helm release screenshots quick test test-slow test-jobs test-train vllm-env tiny-models test-vllm check measure format bench effect claims soak chaos chaos-postgres lock clean
 
 help:            ## List the chores
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -133,6 +133,9 @@ lock: $(VENV)/installed      ## Resolve the lock files anew
 		-o requirements-dev.lock pyproject.toml
 LOCK_FLAGS := --generate-hashes --allow-unsafe --strip-extras --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
+
+release: $(VENV)/installed   ## A release into dist/VERSION, committed and tagged, not uploaded: make release VERSION=0.2.0
+	$(BIN)/python -m deploy.release $(VERSION)
 
 clean:           ## Remove what was built here
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
