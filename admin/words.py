@@ -10,6 +10,7 @@ REASONS: Mapping[str, str] = {
     "student_failed": "Its task's student had no answer after all: who would have been asked without it answers.",
     "agreed": "The small engines of its cascade gave the same answer, which is proven to be enough.",
     "disagreed": "The small engines of its cascade did not agree: the reference answers.",
+    "repaired": "The small engine called tools as they are not to be called: the reference answers.",
     "in_flight": "The same request was being answered: it was given that answer as it came.",
     "cache_hit": "The same request was answered before: its answer was given again.",
     "reused": "A similar question's answer was given again, as this key opted into.",

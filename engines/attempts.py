@@ -10,20 +10,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 
+from engines.answers.answer import Body
 from engines.answers.beginning import Begun, begun, wrong_with
 from engines.answers.tail import Tail
+from engines.calls import well_called
 from engines.candidates import Candidate, Candidates, Try
-from engines.chat import ChatRequest
+from engines.chat import ChatRequest, Usage, prompt_tokens
+from engines.codecs.table import codec_of
 from engines.continuing import continuable, continuation
 from engines.engine import CountsTokens, Engine, EngineReply, EngineRequest, Flow
 from engines.error_texts import hold_error
-from engines.errors import Declined, EngineError, Kind, StreamBroken, Unavailable
+from engines.errors import Declined, EngineError, Kind, Miscalled, StreamBroken, Unavailable, Unsayable
 from engines.exchanges import Take
+from engines.off_loop import off_loop
 from engines.partial_answer import PartialAnswer, read_partial, spliced, split_at_failure
 from engines.seam import NoMatch
 from engines.sse import DONE, EventCutter
@@ -93,6 +97,8 @@ class Attempts:
         """Which of the tries answered; their number for `larger`."""
         self.declined = 0
         """How many had nothing to say before one answered: what follows is no failover."""
+        self.miscalled = False
+        """One of them called tools as they are not to be called."""
         self.paid_usd = 0.0
         """What was paid for answers that were not given (EngineError.paid_usd)."""
         self.trail = self._candidates.trail
@@ -107,6 +113,11 @@ class Attempts:
         """Names of the engines that failed, or were not to be asked, before one answered."""
         failed = (one.engine for one in self.trail if one.kind not in (None, Kind.TOO_LONG))
         return list(dict.fromkeys(failed))
+
+    @property
+    def lost(self) -> Collection[str]:
+        """What the answer held that its client's API has no word for (engines.translating)."""
+        return (self._reply.lost if self._reply is not None else None) or ()
 
     @property
     def asked_for(self) -> ChatRequest | None:
@@ -202,6 +213,9 @@ class Attempts:
         if reply.status != 200:
             return None
         chat = candidate.request.chat
+        if candidate.checks_calls and chat is not None:
+            await _hold_well_called(candidate.engine, reply, chat)
+            return None
         if reply.streams_events:
             if chat is not None and not chat.stream:
                 return None
@@ -247,6 +261,7 @@ class Attempts:
             if isinstance(came, Declined) and self._candidates.several:
                 self._candidates.spare(candidate)
                 self.declined += 1
+                self.miscalled |= isinstance(came, Miscalled)
                 return
             self._candidates.refused(candidate, came)
             return
@@ -264,8 +279,9 @@ class Attempts:
     def _failed(self) -> EngineReply:
         """The first failure as it came; raised where it is no answer. A stand-in's 4xx says nothing of the request."""
         if self._failure is None:
-            assert self._candidates.refusal is not None
-            raise self._candidates.refusal
+            refusal = self._candidates.refusal
+            assert refusal is not None
+            raise refusal.refusal if isinstance(refusal, Unsayable) else refusal
         candidate, came = self._failure
         if isinstance(came, EngineError):
             raise came
@@ -467,6 +483,35 @@ async def _hold_plain(reply: EngineReply) -> Kind | None:
     held = bytes(body)
     reply.hold(held)
     return None if wrong_with(held, reply.headers) is None else Kind.INVALID
+
+
+async def _hold_well_called(engine: Engine, reply: EngineReply, chat: ChatRequest) -> None:
+    """Read a whole answer, and keep it. Raises Miscalled, and the EngineError that it ends early with."""
+    held: list[bytes] = []
+    size_bytes = 0
+    async for chunk in reply.chunks:
+        held.append(chunk)
+        size_bytes += len(chunk)
+        if size_bytes > _CARRIED_ON_BYTES:
+            raise Declined("The answer is too long to be checked.", engine=engine.info.name)
+    reply.hold(b"".join(held))
+    reply.flow = None
+    body = Body(held, size_bytes, reply.headers.get("Content-Type", ""), "Content-Encoding" in reply.headers)
+    usd = await off_loop(size_bytes, _miscalled_usd, engine, body, chat)
+    if usd is not None:
+        error = Miscalled("The engine calls tools as they are not to be called.", engine=engine.info.name)
+        error.paid_usd = usd
+        raise error
+
+
+def _miscalled_usd(engine: Engine, body: Body, chat: ChatRequest) -> float | None:
+    """The cost of an answer that calls tools as they are not to be called, in US dollars; None for any other."""
+    answer = codec_of(chat).assembled(body)
+    if answer is not None and (not answer.calls_tools() or (answer.whole and well_called(answer, chat))):
+        return None
+    prompt = prompt_tokens(chat.messages)
+    usage = Usage(prompt, 0) if answer is None else answer.used(prompt)
+    return engine.info.price_of(chat.model).cost_usd(usage) or 0.0
 
 
 async def _tokens(engine: Engine, partial: PartialAnswer) -> int:

@@ -41,6 +41,8 @@ class Try:
     request: EngineRequest
     in_outage: bool = False
     """It is asked only once another engine is down, and never to carry on another's answer."""
+    checks_calls: bool = False
+    """Its answer is held back until the tools that it calls are known to be called as the request offers them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +54,8 @@ class Candidate:
     engine: Engine
     request: EngineRequest
     in_outage: bool = False
-    """See Try."""
+    """See Try; likewise the next."""
+    checks_calls: bool = False
     tried: int = 0
     over: bool = False
     """It is not asked (again)."""
@@ -61,7 +64,7 @@ class Candidate:
     refused: bool = False
     """It could not be asked when it was its turn."""
     instructed: bool = False
-    """It refused to be given the beginning of its answer (engines.seam)."""
+    """Whether the engine refused the partial answer as the last message (engines.seam)."""
     asked_at: set[str] = field(default_factory=set)
     """Those of its replicas that were asked."""
     left_alone: set[str] = field(default_factory=set)
@@ -106,7 +109,8 @@ class Candidates:
 
     def __init__(self, tries: Sequence[Try], larger: Try | None = None) -> None:
         self._order = [
-            Candidate(index, one.engine, one.request, one.in_outage) for index, one in enumerate(tries)
+            Candidate(index, one.engine, one.request, one.in_outage, one.checks_calls)
+            for index, one in enumerate(tries)
         ]
         self._larger = Candidate(len(tries), larger.engine, larger.request) if larger is not None else None
         self._replicated = any(one.engine.info.replicas for one in self._order)
@@ -249,7 +253,7 @@ class Candidates:
         self.planned = self._order[0]
 
     def instruct(self, candidate: Candidate) -> None:
-        """It refused to be given the beginning of its answer, and next is asked to repeat the end. That was no try."""
+        """Note that an engine refused the partial answer; next it is asked to repeat the end. That was no try."""
         candidate.instructed = True
         self._tries[candidate.name] -= 1
         self._first_of_all = candidate

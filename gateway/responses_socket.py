@@ -17,8 +17,9 @@ import orjson
 from aiohttp import WSMsgType, web
 from multidict import CIMultiDict
 
-from engines.codecs.response_answer import as_events, as_response
+from engines.codecs.response_answer import as_events
 from engines.codecs.response_request import input_items, said_before
+from engines.codecs.responses import RESPONSES
 from engines.codecs.said import Said
 from engines.errors import RequestError
 from engines.loose_json import listed, member
@@ -274,7 +275,8 @@ def _is_of_the_handshake(name: str) -> bool:
 async def _prepared(frames: _Frames, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Answer `generate: false`, which only says what the next frame goes on with: nobody is asked."""
     said = Said(secrets.token_hex(16), int(time.time()), str(fields.get("model") or ""))
-    response = as_response(said, fields) | {"output": []}
+    chat = RESPONSES.read(b"", dict(fields))
+    response = RESPONSES.said(said, chat) | {"output": []}
     for data in events(as_events(response)):
         await frames.send(orjson.loads(data))
     return response

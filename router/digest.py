@@ -9,27 +9,29 @@ from functools import lru_cache
 from typing import Any
 
 from engines.chat import ChatRequest, message_text
+from engines.loose_json import objects
 from router.spans import masked
 
 _SYSTEM = ("system", "developer")
+_CLIENT_TOOLS = ("function", "custom")
 _SAME_CHARACTERS = 16_384
 """The characters of instructions whose scope is held in memory."""
 _EARLIER_CHARACTERS = 240
 """Characters of the conversation before the last turn that are kept: enough to say what "it" refers to."""
 
 
-def question(messages: Sequence[Mapping[str, Any]]) -> str:
+def question(messages: Sequence[Mapping[str, Any]], *, alone: bool = False) -> str:
     """The last user turn; in a conversation, followed by a short digest of the turns before it.
 
     This text is embedded, and becomes the example's question if the answer is remembered: a follow-up such as "and in
-    winter?" means nothing without the turns before it.
+    winter?" means nothing without the turns before it. `alone`: it is known to stand for itself, and is given without.
     """
     turns = [m for m in messages if m.get("role") not in _SYSTEM]
     last = next((i for i in range(len(turns) - 1, -1, -1) if turns[i].get("role") == "user"), None)
     if last is None:
         return ""
     text = message_text(turns[last].get("content")).strip()
-    earlier = " / ".join(filter(None, (_one_line(m) for m in turns[:last])))
+    earlier = "" if alone else " / ".join(filter(None, (_one_line(m) for m in turns[:last])))
     if not earlier or not text:
         return text
     return f"{text}\n(Earlier: {earlier[-_EARLIER_CHARACTERS:]})"
@@ -161,12 +163,20 @@ def amid_tools(messages: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def scope_with_tools(chat: ChatRequest, scope: str) -> str:
-    """The scope of requests with the same instructions as `scope` that offer the same tools: no example is of it."""
-    offered = [chat.fields.get("tools"), chat.fields.get("functions")]
-    told = json.dumps([shared_scope(scope), offered], sort_keys=True, separators=(",", ":"), default=str)
+    """The scope of requests with the same instructions as `scope` that offer the same tools, in any order: no example is
+    of it."""
+    offered = [*objects(chat.fields.get("tools")), *objects(chat.fields.get("functions"))]
+    tools = sorted(json.dumps(tool, sort_keys=True, separators=(",", ":")) for tool in offered)
+    told = json.dumps([shared_scope(scope), tools])
     return of_user(_hashed(told), user_scope(scope))
 
 
 def carries_tools(chat: ChatRequest) -> bool:
     """Tell if the request offers tools to the model."""
     return bool(chat.fields.get("tools") or chat.fields.get("functions"))
+
+
+def client_runs_tools(chat: ChatRequest) -> bool:
+    """Tell if its client describes and runs all tools that it offers. A tool that the engine runs does something each time
+    that an engine is asked, and another engine need not have it."""
+    return all(tool.get("type", "function") in _CLIENT_TOOLS for tool in objects(chat.fields.get("tools")))

@@ -186,6 +186,8 @@ class Finished(Journey):
     """The remembered body that was sent; None for a fresh answer. Empty: another request's was sent as it came (`body`)."""
     attempt: Attempt | None = None
     """The attempt at the engine that answered; None if none did."""
+    repaired: Attempt | None = None
+    """The attempt at a small engine that called tools as they are not to be called, so that another answered; None: none."""
     came: ChatRequest | None = None
     """The request before limits changed it; None if they did not."""
     engine_got: ChatRequest | None = None
@@ -194,6 +196,8 @@ class Finished(Journey):
     """Engines that carried the answer on, one after the other, where the one before broke off."""
     from_reference: bool = False
     """The model's reference engine gave all of the answer, without examples of ours."""
+    translated: bool = False
+    """Its engine was asked in another API than its client."""
     remember: bool = True
     """True if the model's answers may become examples at all."""
     broken_off: tuple[tuple[Price, int], ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -43,6 +43,8 @@ class Ask:
     """True if no credential came with it: then nothing remembered is used."""
     task: str | None = None
     """The client's own name for the task that it belongs to."""
+    unit: Callable[[], float] = field(default=float, compare=False, repr=False)
+    """The number of its conversation, which is one unit of evidence; 0 for a request that stands alone."""
     named_session: str | None = None
     """The client's own name for its conversation, where a header says it."""
     turn: Turn | None = None
@@ -164,6 +166,8 @@ SHADOW, PROOF_TOO_DEAR, STUDENT_FAILED = "shadow", "proof_too_dear", "student_fa
 answer after all."""
 AGREED, DISAGREED = "agreed", "disagreed"
 """Reasons where a cascade was to answer: its small engines gave the same answer; they did not, and who is next answers."""
+REPAIRED = "repaired"
+"""Reason: a small engine called tools as they are not to be called, and who is next answers."""
 STAYS, TOOL_LOOP = "stays", "tool_loop"
 """Reasons: to change the engine would cost more than the rest of the conversation is expected to save; a tool's result goes
 to the engine that called the tool."""

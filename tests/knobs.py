@@ -41,9 +41,8 @@ def breaker() -> Breaker:
 
 
 def few_shot_knobs(**changes: Any) -> few_shot.Knobs:
-    return replace(
-        knobs_of(few_shot.Knobs, FewShotSettings(), MODEL, MEMORY.advanced, MEMORY.examples), **changes
-    )
+    groups = FewShotSettings(), MODEL, MEMORY.advanced, MEMORY.examples
+    return replace(knobs_of(few_shot.Knobs, *groups, with_tools="off"), **changes)
 
 
 def load_knobs(**changes: Any) -> LoadKnobs:
@@ -63,6 +62,7 @@ def in_context_knobs(**changes: Any) -> in_context.Knobs:
         FewShotSettings(),
         MODEL,
         MEMORY.examples,
+        with_tools="off",
         deadline_s=0.1,
         counts=count.Knobs(),
         least_probability=0.01,

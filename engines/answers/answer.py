@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from engines.sse import events
 
 _GZIP_OR_ZLIB = 47
 _INFLATED_AT_ONCE_BYTES = 2**20
+_CALLS = "tool_calls"
 _MAX_INFLATED_BYTES = 16 * 2**20
 """A megabyte of gzip can hold a gigabyte: more than this is not read."""
 
@@ -64,14 +65,17 @@ class Assembled:
         messages = [choice.get("message") for choice in self.choices()]
         return any(member(said, "tool_calls") or member(said, "function_call") for said in messages)
 
-    def said(self) -> str:
-        """The first choice's text; where it calls tools the calls as JSON without ids, so that two can be compared."""
-        if not self.calls_tools():
-            return self.text()
+    def calls(self) -> list[dict[str, Any]]:
+        """The tools that the first choice calls: each with its `name` and `arguments`."""
         message = self._message()
-        calls = [call.get("function") for call in objects(member(message, "tool_calls"))]
-        calls.append(member(message, "function_call"))
-        return json.dumps({"tool_calls": [_by_value(call) for call in calls if call]})
+        called = objects(member(message, "tool_calls"))
+        calls = [call.get("function") or call.get("custom") or {} for call in called]
+        return [call for call in (*calls, member(message, "function_call")) if isinstance(call, dict)]
+
+    def said(self) -> str:
+        """The first choice's text; where it calls tools the calls as JSON without ids, so that two can be compared: calls
+        that are made at once have no order, and neither have their arguments."""
+        return _calls_said(map(_by_value, self.calls())) if self.calls_tools() else self.text()
 
     def fingerprint(self) -> str:
         """A digest of what it tells of the engine: its model's name and `system_fingerprint`; empty if it tells neither."""
@@ -184,6 +188,16 @@ def inflated(body: bytes) -> bytes:
     if not decoder.eof or decoder.unused_data:
         raise zlib.error("not one whole stream")
     return b"".join(pieces)
+
+
+def _calls_said(calls: Iterable[Any]) -> str:
+    ordered = sorted(calls, key=lambda call: json.dumps(call, sort_keys=True))
+    return json.dumps({_CALLS: ordered}, sort_keys=True)
+
+
+def says_calls(text: str) -> bool:
+    """Tell if a text is what Assembled.said makes of calls of tools."""
+    return text.startswith(f'{{"{_CALLS}": [')
 
 
 def _by_value(call: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Says answers of `/v1/responses` that no engine sends: remembered ones as events, and those that are made here. Pure."""
+"""Says answers of `/v1/responses` that are remembered, as events. Pure."""
 
 from __future__ import annotations
 
@@ -6,35 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from engines.as_events import pieces
-from engines.codecs.said import Said
 from engines.loose_json import listed, member
 from engines.sse import encode_typed
-
-_TOLD: Mapping[str, Any] = {
-    "instructions": None,
-    "previous_response_id": None,
-    "reasoning": None,
-    "user": None,
-    "safety_identifier": None,
-    "prompt_cache_key": None,
-    "max_output_tokens": None,
-    "max_tool_calls": None,
-    "tools": [],
-    "tool_choice": "auto",
-    "parallel_tool_calls": True,
-    "metadata": {},
-    "store": True,
-    "temperature": 1.0,
-    "top_p": 1.0,
-    "presence_penalty": 0.0,
-    "frequency_penalty": 0.0,
-    "top_logprobs": 0,
-    "truncation": "disabled",
-    "background": False,
-    "service_tier": "default",
-}
-"""What a response repeats of its request, and what it says if that does not say it. With what `as_response` adds it is all
-that the Open Responses schema of a response requires."""
 
 
 def only_messages(response: Mapping[str, Any]) -> bool:
@@ -48,49 +21,6 @@ def _is_message(item: Any) -> bool:
     if member(item, "type") != "message" or not isinstance(content, list):
         return False
     return all(member(part, "type") in ("output_text", "refusal") for part in content)
-
-
-def as_response(said: Said, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer that was made here to a body with these fields, as a response."""
-    short, usage = said.finish_reason == "length", said.usage
-    part = {"type": "output_text", "text": said.text, "annotations": [], "logprobs": []}
-    text = {
-        "id": f"msg_{said.id}",
-        "type": "message",
-        "role": "assistant",
-        "status": "incomplete" if short else "completed",
-        "content": [part],
-    }
-    calls = [
-        {
-            "id": f"fc_{said.id}_{place}",
-            "type": "function_call",
-            "status": "completed",
-            "call_id": call["id"],
-            **call["function"],
-        }
-        for place, call in enumerate(said.calls)
-    ]
-    told = {name: default if (given := asked.get(name)) is None else given for name, default in _TOLD.items()}
-    return told | {
-        "id": f"resp_{said.id}",
-        "object": "response",
-        "created_at": said.created_s,
-        "completed_at": None if short else said.created_s,
-        "status": "incomplete" if short else "completed",
-        "error": None,
-        "incomplete_details": {"reason": "max_output_tokens"} if short else None,
-        "model": said.model,
-        "output": [*([text] if said.text or not said.calls else []), *calls],
-        "text": {"format": {"type": "text"}} | (asked["text"] if isinstance(asked.get("text"), dict) else {}),
-        "usage": {
-            "input_tokens": usage.prompt_tokens,
-            "input_tokens_details": {"cached_tokens": usage.cached_tokens},
-            "output_tokens": usage.completion_tokens,
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": usage.tokens,
-        },
-    }
 
 
 def as_events(response: Mapping[str, Any], *, after: int = -1) -> bytes:

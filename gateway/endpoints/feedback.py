@@ -5,6 +5,7 @@ An answer is named by its own `id` or by the decision id of its headers. One tha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from aiohttp import web
@@ -69,19 +70,36 @@ class Feedback:
                 "This content encoding cannot be read here.", status=415, code="invalid_encoding"
             )
         said = read_feedback({k: v for k, v in fields.items() if k not in USER_FIELDS})
+        by = self._end_users.behind(journey.admitted, request.headers, fields)
+        idempotency_key = request.headers.get("Idempotency-Key")
+        apart = self._end_users.keeps_apart(journey.admitted)
+        if said.by == "session":
+            of_session = intake.give_session(
+                tenant, key_id, said, by=by, idempotency_key=idempotency_key, apart=apart
+            )
+            found = await stored(of_session)
+            journey.answered(201 if any(new for _, new in found) else 200)
+            return json_response(_shown_session(said.id, [kept for kept, _ in found]), status=journey.status)
         giving = intake.give(
             tenant,
             key_id,
             fields,
             said,
-            by=self._end_users.behind(journey.admitted, request.headers, fields),
-            idempotency_key=request.headers.get("Idempotency-Key"),
+            by=by,
+            idempotency_key=idempotency_key,
             named_scope=named_scope(request.headers),
-            apart=self._end_users.keeps_apart(journey.admitted),
+            apart=apart,
         )
         kept, new = await stored(giving)
         journey.answered(201 if new else 200)
         return json_response(_shown(kept), status=journey.status)
+
+
+def _shown_session(name: str, feedback: Sequence[FeedbackRecord]) -> dict[str, Any]:
+    """What is kept of feedback on a conversation: as that on its latest answer, and of which answers it is."""
+    shown = _shown(feedback[0])
+    del shown["decision_id"]
+    return {**shown, "session_id": name, "decision_ids": [each.request_id for each in feedback]}
 
 
 def _shown(feedback: FeedbackRecord) -> dict[str, Any]:

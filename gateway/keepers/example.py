@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import structlog
 from cachetools import LRUCache
@@ -22,10 +23,11 @@ from router.digest import (
     shared_scope,
 )
 from router.digest import scope as scope_of
-from router.embedding.embedder import Embedder
+from router.embedding.embedder import Embedder, EmbedderError
 from router.embedding.templates import Templates
 from router.finished import Finished
 from router.shedding import NEVER, Loaded
+from router.standalone import Standalone
 from store.admission import Admission, Contributor, Pair
 from store.admission.cutting import cut
 from store.examples.bank import ExampleBank
@@ -53,7 +55,10 @@ class ExampleKeeper:
         standing: Callable[[str, str, float], Standing] | None = None,
         opted_out_keys: Collection[str] = (),
         load: Loaded = NEVER,
+        standalone: Standalone | None = None,
     ) -> None:
+        """`standalone`: the test of follow-ups, where those that pass it are kept as questions of their own."""
+        self._standalone = standalone
         self._load = load
         self._opted_out_keys = frozenset(opted_out_keys)
         self._standing = standing
@@ -74,7 +79,8 @@ class ExampleKeeper:
         if finished.from_reference and self._load.sheds("examples"):
             yield "example", "shed"
             return
-        chat, text = asked.chat, question(asked.chat.messages)
+        chat, alone = asked.chat, self._stands_alone(asked.chat.messages)
+        text = question(chat.messages, alone=alone)
         asked_under = instructions(chat)
         verdict = self._admission.judge(
             Pair(
@@ -91,7 +97,7 @@ class ExampleKeeper:
                 finish_reason=assembled.finish_reason(),
                 choices=len(assembled.choices()),
                 calls_tools=assembled.calls_tools(),
-                follow_up=is_follow_up(chat.messages),
+                follow_up=is_follow_up(chat.messages) and not alone,
                 contributor=self._contributor(arrival),
             )
         )
@@ -121,6 +127,12 @@ class ExampleKeeper:
             neighbours=self._neighbours(arrival.tenant, scope if asked.end_user else "", vector),
         )
         yield "example", self._bank.admit(new)
+
+    def _stands_alone(self, messages: Sequence[Mapping[str, Any]]) -> bool:
+        try:
+            return self._standalone is not None and self._standalone.tells_blocking(messages)
+        except EmbedderError:
+            return False
 
     def _kept(self, scope: str, asked_under: str) -> bool:
         known = self._may_keep.get(scope)

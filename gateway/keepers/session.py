@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from engines.chat import message_text
 from router.asked import Asked
 from router.turns.naming import named_by
@@ -27,3 +29,20 @@ def session_of(secret: bytes, asked: Asked) -> str:
     if not text:
         return ""
     return session_ids.beginning(secret, asked.arrival.tenant, asked.contributor, text)
+
+
+def unit_of(secret: bytes, asked: Asked) -> float:
+    """The number of a request's conversation, which counts once as evidence: 48 bits of its digest.
+
+    A conversation is told by its name and its first message, as one name may stand for many of them; one without a name by
+    its beginning up to the first answer. 0.0 where that does not tell: such a request stands alone.
+    """
+    name = session_name(asked)
+    said = [message for message in asked.chat.messages if message.get("role") not in ("system", "developer")]
+    last = "user" if name else "assistant"
+    end = next((at for at, message in enumerate(said) if message.get("role") == last), None)
+    if end is None:
+        return 0.0
+    beginning = json.dumps([name, said[: end + 1]], default=str)
+    digest = session_ids.beginning(secret, asked.arrival.tenant, asked.contributor, beginning)
+    return float(int(digest[1:13], 16))

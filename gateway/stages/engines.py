@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from engines.attempts import Attempts, CarriedOn
 from engines.chat import prompt_tokens
@@ -21,11 +22,13 @@ from gateway.served_model import ServedModel
 from gateway.stages.replaying import explain
 from gateway.stages.stage import Next, UnderWay
 from gateway.stages.tries import asking_for_its_usage, try_of
+from router.digest import carries_tools
 from router.finished import Finished, Outcome
 from router.plan import (
     AGREED,
     DISAGREED,
     PROOF_TOO_DEAR,
+    REPAIRED,
     SHADOW,
     STUDENT_FAILED,
     WITHOUT_DECISION,
@@ -33,7 +36,7 @@ from router.plan import (
     Plan,
 )
 
-_TOLD = WITHOUT_DECISION | {SHADOW, PROOF_TOO_DEAR, AGREED, DISAGREED}
+_TOLD = WITHOUT_DECISION | {SHADOW, PROOF_TOO_DEAR, AGREED, DISAGREED, REPAIRED}
 """Reasons that the header x-understudy-reason tells."""
 
 
@@ -62,6 +65,8 @@ class EngineStage:
         if request.reserve is not None:
             record.bill = await request.reserve(tries)
         larger = tries.pop() if model.larger_context else None
+        if len(tries) > 1 and ways[0].engine != model.reference and carries_tools(asked.chat):
+            tries[0] = replace(tries[0], checks_calls=True)
         attempts = Attempts(tries, larger, carry_on=model.continue_broken)
         record.asked_at = time.perf_counter()
         try:
@@ -82,11 +87,12 @@ class EngineStage:
         """Note who answers, and tell the client."""
         record.attempt, headers = way, reply.headers
         record.engine, record.status = reply.engine, reply.status
+        record.translated = reply.lost is not None
         answered_by = way.engine if reply.beside_usd is None else reply.engine
         record.price = self._engines[answered_by].info.price_of(record.model)
         record.replay_forbidden = cache_control(headers).forbids_replay
         if attempts.declined:
-            _note_declined(record, plan, attempts.declined)
+            _note_declined(record, plan, attempts)
         if reply.beside_usd is not None:
             record.reason, record.beside_usd = AGREED, reply.beside_usd
         record.bypassed.extend(f"engine:{name}" for name in attempts.failures)
@@ -140,6 +146,8 @@ class EngineStage:
         record.engine_head_at = attempts.head_at
         record.engine_got = attempts.asked_for
         record.beside_usd += attempts.paid_usd
+        if record.translated:
+            record.bypassed.extend(f"translation:{name}" for name in attempts.lost)
         if way is None or plan is None:
             return
         if way.call is not None:
@@ -161,13 +169,19 @@ class EngineStage:
             record.price, record.broken_off = _shares(record.price, carried_on, record.model)
 
 
-def _note_declined(record: Finished, plan: Plan, declined: int) -> None:
-    """Note that a student, or a cascade, had no answer: no engine failed, but what was to spare one."""
+def _note_declined(record: Finished, plan: Plan, attempts: Attempts) -> None:
+    """Note that a student, or a cascade, had no answer, or that a small engine's could not be used: no engine failed, but
+    what was to spare one."""
+    declined = attempts.declined
     if plan.attempts[0].prediction is not None:
         record.reason = STUDENT_FAILED
         record.bypassed.append("student:no_answer")
         declined -= 1
-    if declined:
+    if attempts.miscalled:
+        # What was noted of the proof stays: it is a comparison that the small engine lost.
+        record.reason, record.repaired = REPAIRED, plan.attempts[0]
+        record.plan = replace(plan, choice=None, shadow=())
+    elif declined:
         record.reason, record.plan = DISAGREED, plan.without_small()
 
 

@@ -10,7 +10,7 @@ from engines.engine import Engine
 from gateway.in_flight import InFlight
 from gateway.same_request import SameRequest
 from gateway.stages.engines import EngineStage
-from gateway.stages.policy import PolicyStage, TooDear
+from gateway.stages.policy import PolicyStage, TooDear, UnitOf
 
 if TYPE_CHECKING:
     from engines.apis import Api
@@ -32,6 +32,11 @@ async def stands_always(asked: Asked, answer: ExactAnswer) -> bool:
     return True
 
 
+def stands_alone(asked: object) -> float:
+    """The unit of a request that is its own: see UnitOf."""
+    return 0.0
+
+
 def never_too_dear(model: str, tenant: str, proof: object) -> bool:
     """Proving is never held back."""
     return False
@@ -51,6 +56,7 @@ class Features:
     limiter: Limiter | None = None
     guardrails: Guardrails | None = None
     too_dear: TooDear = never_too_dear
+    unit_of: UnitOf = stands_alone
     stands: Stands = stands_always
     same: SameRequest = field(default_factory=SameRequest)
     workflow: Stage | None = None
@@ -80,7 +86,10 @@ class Features:
 
             stages.append(LimitStage(self.limiter))
         stages += self._from_memory(model, api)
-        stages += PolicyStage(self.engines, self.too_dear), EngineStage(self.engines)
+        translated = [name for name in model.engines if api in self.engines[name].info.translated]
+        translates = bool(translated) and len(model.engines) > 1
+        stages.append(PolicyStage(self.engines, self.too_dear, self.unit_of, translates=translates))
+        stages.append(EngineStage(self.engines))
         return stages
 
     def _from_memory(self, model: ServedModel, api: Api) -> list[Stage]:

@@ -167,7 +167,7 @@ _WHY = {
     "tool_calls": "it carries tools, and an example must be words only",
     "not_plain_text": "it holds something other than text, such as an image or a tool's output",
     "not_text": "it holds characters that are no text",
-    "follow_up": "the question has turns before it, on which its answer depends (memory.examples.follow_ups is off)",
+    "follow_up": "the question has turns before it, on which its answer depends (memory.examples.follow_ups)",
     "cut_short": "the answer did not end by itself (finish reason other than 'stop')",
     "secrets": "it holds what looks like a credential",
     "private_data": "it holds what looks like personal data",

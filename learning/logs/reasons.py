@@ -57,7 +57,7 @@ REASONS: dict[str, Reason] = {
         "more traffic of this kind, `understudy import`, or a lower few_shot.theta or few_shot.m",
     ),
     "tools": Reason(
-        "it carries tools, which go to the reference",
+        "it carries tools, which go to the reference (those that an engine runs itself always do)",
         "models.NAME.advanced.with_tools: route",
     ),
     "tool_loop": Reason(
@@ -65,7 +65,7 @@ REASONS: dict[str, Reason] = {
     ),
     "follow_up": Reason(
         "it has turns before its question, on which the answer depends",
-        "memory.examples.follow_ups: true, where a question stands for itself",
+        "memory.examples.follow_ups: standalone, for questions that stand for themselves",
     ),
     "not_plain_text": Reason(
         "it holds images, audio, files or tool results", "nothing: only text is compared with other requests"

@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from engines.answers.answer import Assembled
+from engines.answers.answer import Assembled, says_calls
 from engines.asking import Bill, NotAnswered, Said, ask, most_usd
 from engines.chat import ChatRequest, estimated_tokens, message_text
 from engines.engine import Engine
@@ -364,10 +364,11 @@ class Comparison:
         the answers that are not equal.
         """
         name = judge.engine.info.name if judge is not None else ""
-        nothing = not answer.text.strip()
-        if settled or nothing or name in self._readable:
+        # An answer that is none, or that calls tools where the reference's calls none, is no judge's business.
+        told = settled or not answer.text.strip() or says_calls(answer.text)
+        if told or name in self._readable:
             equal = await looked_at(len(answer.text) + len(reference), same, answer.text, reference)
-            if equal or settled or nothing:
+            if equal or told:
                 said = _AS_GOOD if equal else _WORSE
                 self._metrics.saw(answer.way.engine, said, with_examples=bool(answer.way.examples))
                 return replace(answer, judgement=said)
@@ -469,6 +470,13 @@ def praised(sample: Sample) -> Compared:
     """A small engine's served answer that a person found right: the reference's cannot be better, so it is not asked."""
     way, latency_s = sample.served, sample.latency_s
     return Compared(way, "", 0, 0, latency_s, 0.0, 1.0, served=True, judgement=_AS_GOOD, loss=0.0)
+
+
+def miscalled(sample: Sample) -> Compared:
+    """A small engine's answer that called tools as they are not to be called, and that no client saw."""
+    return Compared(
+        sample.served, "", 0, 0, 0.0, 0.0, sample.probability, served=False, judgement=_WORSE, loss=1.0
+    )
 
 
 def told_losses(sample: Sample, told: Told, reference: str, others: Sequence[Compared]) -> list[Compared]:

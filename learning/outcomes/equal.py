@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
+from engines.answers.answer import says_calls
 from learning.outcomes.wrapping import Meant, meant, only_code
 
 _LONGEST = 8000
@@ -94,6 +95,9 @@ def same(ours: str, reference: str) -> bool:
     """
     if ours == reference:
         return True
+    if says_calls(ours) or says_calls(reference):
+        # By value, however long.
+        return _json(ours) is not None and _json(ours) == _json(reference)
     if max(len(ours), len(reference)) > _LONGEST:
         return _tidy(ours) == _tidy(reference)
     texts = _tidy(ours), _tidy(reference)
@@ -120,11 +124,14 @@ def _equal(ours: Meant, reference: Meant) -> bool:
 
 
 def settles(reference: str, near: Sequence[str] = ()) -> bool:
-    """Tell if any answer that differs from this one of the reference is plainly worse: a number, JSON, a label.
+    """Tell if any answer that differs from this one of the reference is plainly worse: a call of tools, a number, JSON, a
+    label.
 
     `near`: answers to similar requests. A short answer is a label if it looks like a name in a program, or if it is one of
     few that these have in common.
     """
+    if says_calls(reference):
+        return True
     if len(reference) > _LONGEST:
         return False
     text = meant(_tidy(reference)).text

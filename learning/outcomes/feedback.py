@@ -15,6 +15,7 @@ _MAX_ID_CHARACTERS = 200
 _FIELDS = (
     "completion_id",
     "decision_id",
+    "session_id",
     "score",
     "thumb",
     "preferred_over",
@@ -23,6 +24,7 @@ _FIELDS = (
     "response_format",
     "comment",
 )
+_KINDS: tuple[Literal["completion", "decision", "session"], ...] = ("completion", "decision", "session")
 
 BEATEN = 0.25
 """Quality of an answer that is only known to be worse than another.
@@ -37,9 +39,9 @@ class UserFeedback:
     """One person's feedback on an answer, checked."""
 
     id: str
-    """The id of the answer."""
-    by: Literal["completion", "decision"]
-    """Kind of `id`: the completion's own `id`, or the gateway's decision id."""
+    """The id of the answer, or the name of the conversation all of whose answers are meant."""
+    by: Literal["completion", "decision", "session"]
+    """Kind of `id`: the completion's own `id`, the gateway's decision id, or the client's name for its conversation."""
     score: float | None = None
     thumb: Literal["", "up", "down"] = ""
     preferred_over: str = ""
@@ -86,16 +88,18 @@ def read_feedback(fields: dict[str, Any]) -> UserFeedback:
             code="unknown_parameter",
             param=unknown[0][:60],
         )
-    completion, decision = _id(fields, "completion_id"), _id(fields, "decision_id")
-    if bool(completion) == bool(decision):
+    named = {kind: id for kind in _KINDS if (id := _id(fields, f"{kind}_id"))}
+    if len(named) != 1:
         raise RequestError(
-            "Say which answer is meant: either completion_id (its own id) or decision_id (x-understudy-decision-id).",
+            "Say which answer is meant: either completion_id (its own id) or decision_id (x-understudy-decision-id), or"
+            " session_id for all answers of a conversation.",
             code="missing_required_parameter",
             param="completion_id",
         )
+    ((by, id),) = named.items()
     feedback = UserFeedback(
-        completion or decision,
-        "completion" if completion else "decision",
+        id,
+        by,
         _score(fields.get("score")),
         _thumb(fields.get("thumb")),
         _id(fields, "preferred_over"),
@@ -113,6 +117,13 @@ def read_feedback(fields: dict[str, Any]) -> UserFeedback:
             "Nothing is said of the answer: send a score, thumb, preferred_over, correction or comment.",
             code="missing_required_parameter",
             param="score",
+        )
+    if by == "session" and (feedback.preferred_over or feedback.correction):
+        param = "correction" if feedback.correction else "preferred_over"
+        raise RequestError(
+            f"'{param}' is about one answer: name it by its completion_id or decision_id, not by a session_id.",
+            code="invalid_value",
+            param=param,
         )
     if feedback.preferred_over == feedback.id:
         raise _wrong("preferred_over", "another answer than the one that is preferred")

@@ -23,6 +23,7 @@ from learning.outcomes.known_quality import OnOutcomes
 from learning.outcomes.target import Target, Targets
 from learning.tasks.labels import GivenLabels
 from router.digest import user_scope
+from store.decisions import session_ids
 from store.decisions.outcomes import EnoughFeedback, FeedbackLog, FeedbackRecord
 from store.examples.accounting import Ledger
 from store.examples.bank import ExampleBank
@@ -31,6 +32,8 @@ from store.records import Example, OutcomeRecord
 
 _MAX_KEY_CHARACTERS = 255
 _KEY_CHARACTERS = 32
+_SKIPPED = ("answer_not_found", "enough_feedback")
+"""Codes for which an answer of a conversation is left out: it is another end user's, or enough was said of it."""
 _MAX_PER_ANSWER = 16
 """Feedbacks per answer. More would let one person decide what is learnt."""
 
@@ -84,11 +87,75 @@ class FeedbackIntake:
         gives it, if one does. `sampled`: the probability with which a reviewer was shown the answer; it then becomes a
         label of that probability, and nobody's voluntary word. Raises RequestError, StoreError and TimeoutError.
         """
-        key = _key(self.secret, idempotency_key, feedback, by.contributor)
+        kept, new = await self._give(
+            tenant,
+            key_id,
+            fields,
+            feedback,
+            _key(self.secret, idempotency_key, feedback, by.contributor),
+            by,
+            named_scope,
+            self.apart if apart is None else apart,
+            author,
+            sampled,
+        )
+        await self._synced()
+        return kept, new
+
+    async def give_session(
+        self,
+        tenant: str,
+        key_id: str | None,
+        feedback: UserFeedback,
+        *,
+        by: Behind,
+        idempotency_key: str | None = None,
+        apart: bool,
+    ) -> list[tuple[FeedbackRecord, bool]]:
+        """Takes feedback on a conversation for each of its answers that engines gave and that is the giver's to judge; as
+        `give`, for each of them. Raises RequestError 404 where there is none."""
+        digest = session_ids.named(self.secret, feedback.id)
+        whole = _key(self.secret, idempotency_key, feedback, by.contributor)
+        found = []
+        for id in await self.answers.of_session(tenant, digest, time.time() - self.window_s):
+            of_turn = replace(feedback, id=id, by="decision")
+            key = derive(self.secret, "feedback on a conversation", f"{whole}\0{id}")[:_KEY_CHARACTERS]
+            try:
+                found.append(
+                    await self._give(
+                        tenant, key_id, {}, of_turn, key, by, None, apart, author="", sampled=None
+                    )
+                )
+            except RequestError as error:
+                if error.code not in _SKIPPED:
+                    raise
+        if not found:
+            raise _not_found(feedback.id, "session_id")
+        await self._synced()
+        return found
+
+    async def _synced(self) -> None:
+        if self.sync is not None:
+            # Also for feedback that was stored before: its first acknowledgement may never have left.
+            await asyncio.to_thread(self.sync)
+
+    async def _give(
+        self,
+        tenant: str,
+        key_id: str | None,
+        fields: dict[str, Any],
+        feedback: UserFeedback,
+        key: str,
+        by: Behind,
+        named_scope: str | None,
+        apart: bool,
+        author: str,
+        sampled: float | None,
+    ) -> tuple[FeedbackRecord, bool]:
+        """The same, once committed."""
         known = await asyncio.to_thread(self.log.find, tenant, key)
         kept, new = known, False
         if kept is None:
-            apart = self.apart if apart is None else apart
             kept, new = await self._take(
                 tenant, key_id, fields, feedback, key, by, named_scope, apart, author, sampled
             )
@@ -99,9 +166,6 @@ class FeedbackIntake:
                 code="idempotency_conflict",
                 param="Idempotency-Key",
             )
-        if self.sync is not None:
-            # Also for feedback that was stored before: its first acknowledgement may never have left.
-            await asyncio.to_thread(self.sync)
         return kept, new
 
     async def _take(
@@ -229,12 +293,7 @@ class FeedbackIntake:
     async def _answer(self, tenant: str, id: str, completion: bool | None, param: str, by: Behind) -> Target:
         found = await self.answers.wait_for(tenant, id, completion=completion)
         if found is None or (by.end_user and user_part(found.contributor or "") not in ("", by.end_user)):
-            raise RequestError(
-                f"No answer of yours has the id {id[:100]!r}, or it was not to be stored.",
-                status=404,
-                code="answer_not_found",
-                param=param,
-            )
+            raise _not_found(id, param)
         if time.time() - found.at_s > self.window_s:
             raise RequestError(
                 f"This answer is older than the {self.window_s / 3600:g} hours within which feedback is taken.",
@@ -265,6 +324,15 @@ class FeedbackIntake:
         for example in {each.id: each for each in (*used, *([observed] if observed else []))}.values():
             if key_id is None or self.may_judge(tenant, key_id, example):
                 self.judgements.note_quality(example.id, quality)
+
+
+def _not_found(id: str, param: str) -> RequestError:
+    return RequestError(
+        f"No answer of yours has the id {id[:100]!r}, or it was not to be stored.",
+        status=404,
+        code="answer_not_found",
+        param=param,
+    )
 
 
 def _enough() -> RequestError:

@@ -34,6 +34,7 @@ from learning.outcomes.comparison import (
     Unjudged,
     equality_key,
     example_qualities,
+    miscalled,
     praised,
 )
 from learning.outcomes.equal import settles
@@ -45,6 +46,7 @@ from learning.outcomes.judging_sample import (
     Sample,
     Told,
     held_bytes,
+    miscalled_sample,
     sample,
     served_answer,
     told_sample,
@@ -53,7 +55,7 @@ from learning.outcomes.judging_sample import (
 from learning.outcomes.known_quality import OnOutcomes
 from learning.outcomes.looking import looked_at
 from router.finished import Finished
-from router.plan import Plan
+from router.plan import Attempt, Plan
 from router.proving.standing import Proof
 from router.shedding import NEVER, STILL_COMPARED, Loaded, Work
 from store.decisions.outcomes import Outcomes
@@ -177,6 +179,9 @@ class Judging:
         try:
             if finished.plan is not None and finished.plan.proof is not None:
                 self._hold(finished)
+            if finished.repaired is not None:
+                self._miscalled(finished, finished.repaired)
+                return
             taken = self._sampled(finished)
             if taken is not None:
                 self._put(taken, -taken.probability)
@@ -270,6 +275,19 @@ class Judging:
             unit=unit,
             rng=self._rng,
         )
+
+    def _miscalled(self, finished: Finished, way: Attempt) -> None:
+        """Count a comparison that a small engine lost before its client saw its answer: as often as any other of its answers
+        is compared, so that what is compared stays a fair sample. It costs nothing."""
+        engines, limits = self._comparable(finished), self._limits
+        if not engines or why_not(finished, engines, self._opted_out_keys, max_bytes=limits.max_bytes):
+            return
+        unit = self._accounts.unit(finished.model)
+        wished = self._wished(finished.plan, finished.arrival.tenant, unit)
+        taken = miscalled_sample(finished, engines, max(limits.share_offloaded, wished), unit, way)
+        if self._rng.random() < taken.probability:
+            self._note(taken, [miscalled(taken)])
+            self._metrics.samples.labels("repaired").inc()
 
     def _wished(self, plan: Plan | None, tenant: str, unit: Unit) -> float:
         """The share that the proof wishes for; hardly any where it costs more than it can save."""

@@ -15,6 +15,7 @@ from router.asked import Asked
 from router.digest import carries_tools, is_plain_text, only_text
 from router.finished import Finished
 from router.plan import Action, Attempt, Plan
+from router.proving.gate import coin
 from router.proving.standing import Proof
 
 AGAIN_SHARE = 0.05
@@ -174,16 +175,22 @@ def sample(
     """
     served, reference, plan = finished.attempt, engines[-1], finished.plan
     assert served is not None
-    coin, probability = rng.random(), min(1.0, max(share, wished))
-    if coin >= probability:
-        return None
     by_reference = served.engine == reference
+    # All turns of a conversation are compared or none. Answers that are given out are checked one by one: the ledger's bound
+    # needs a coin for each.
+    shadowed = plan.proof if by_reference and plan is not None else None
+    drawn_at, probability = (
+        coin(shadowed.noted if shadowed is not None else {}, rng),
+        min(1.0, max(share, wished)),
+    )
+    if drawn_at >= probability:
+        return None
     shadow = plan.shadow if by_reference and plan is not None else ()
     ways = list(shadow) or ways_beside(plan, engines, served)
     if finished.asked.controls.max_examples == 0:
         ways = [way for way in ways if not way.examples]
     if not by_reference:
-        drawn = _drawn(ways, others if coin < share else 0, share, rng)
+        drawn = _drawn(ways, others if drawn_at < share else 0, share, rng)
     elif plan is not None and shadow:
         drawn = [(way, probability * _drawn_share(plan.proof, way)) for way in ways]
     else:
@@ -192,6 +199,13 @@ def sample(
         return None
     again = by_reference and wished > 0 and rng.random() < AGAIN_SHARE
     return replace(_sample(finished, reference, drawn, probability, unit), again=again)
+
+
+def miscalled_sample(
+    finished: Finished, engines: Sequence[str], share: float, unit: Unit, way: Attempt
+) -> Sample:
+    """A request to which a small engine's `way` called tools as they are not to be called: nobody else need be asked."""
+    return replace(_sample(finished, engines[-1], (), min(1.0, share), unit), served=way)
 
 
 def told_sample(finished: Finished, engines: Sequence[str], unit: Unit, told: Told) -> Sample | None:

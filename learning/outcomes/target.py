@@ -74,6 +74,18 @@ class Targets:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
+    async def of_session(self, tenant: str, session: str, since_s: float) -> list[str]:
+        """The decision ids of a conversation's answers since `since_s`, the latest first; `session`: its digest. Waits until
+        all that was answered before this call is recorded. Raises StoreBusy."""
+        came_s = time.monotonic()
+        while not await asyncio.to_thread(self._all_recorded, came_s):
+            if time.monotonic() - came_s >= _AT_MOST_S:
+                raise StoreBusy("what was answered lately is still being written")
+            await asyncio.sleep(_FIRST_PAUSE_S)
+        if self._requests is None:
+            return []
+        return await asyncio.to_thread(self._requests.answered_in, tenant, session, since_s)
+
     def _all_recorded(self, by_s: float) -> bool:
         return self._recorded_to_s is None or self._recorded_to_s() >= by_s
 

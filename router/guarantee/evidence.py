@@ -17,6 +17,9 @@ As long as every stake is fixed, the same holds of the mean of what was expected
 1 + f (e - m) / m is at most 1 if the mean of the e is at most m. So values may drift, depend on each other, or follow
 from earlier ones.
 
+Comparisons that belong together, such as the turns of a conversation, are no independent proofs: a unit of them is one
+value, their mean, and while it grows it counts with the mean so far.
+
 A change is found by betting the other way with the capital restarted at every step (Shin, Ramdas and Rinaldo, "E-detectors",
 of the Shiryaev-Roberts kind): while the mean is at least m, an alarm comes after `FALSE_ALARM_AFTER` comparisons or more in
 expectation, however much good evidence lies behind.
@@ -45,6 +48,8 @@ _HOPELESS_ALPHA = 0.01
 _USUAL_GROWTH = 0.03
 """Growth of the logarithm of the capital per comparison that is assumed before any is known."""
 _USUAL_FOR = 15
+_UNITS = 200
+"""Latest units of several comparisons that are remembered: a comparison of an older one counts as another unit's."""
 _ENOUGH = 20
 """Comparisons from which on the usual growth is no longer assumed at least: fewer are luck."""
 
@@ -143,23 +148,39 @@ class Evidence:
         self._for = [0.0] * len(_STAKES)
         self._against = [0.0] * len(_AGAINST_STAKES)
         self._seen = np.zeros(int(self._most * _LEVELS) + 1)
-        self._bounds: tuple[int, float, float] = (0, 0.0, self._most)
+        self._bounds: tuple[float, float] | None = (0.0, self._most)
+        self._units: dict[float, tuple[int, float]] = {}
+        """Of the latest units: the number of comparisons, and their mean."""
         self._detector.restart()
 
-    def add(self, quality: float) -> None:
-        """Count one comparison."""
-        self.compared += 1
-        self._seen[int(quality * _LEVELS + 1e-9)] += 1.0
-        gains, against = _gains(self.threshold, quality, self._most)
-        for i, gain in enumerate(gains):
-            self._for[i] += gain
-        for i, gain in enumerate(against):
-            self._against[i] += gain
+    def add(self, quality: float, unit: float = 0.0) -> None:
+        """Count one comparison. Those of the same `unit`, such as a conversation, count once, with their mean so far; 0: it
+        stands alone."""
+        number, mean = self._units.pop(unit, (0, 0.0)) if unit else (0, 0.0)
+        if number:
+            self._count(mean, -1.0)
+        mean += (quality - mean) / (number + 1)
+        self._count(mean, 1.0)
+        if unit:
+            self._units[unit] = number + 1, mean
+            if len(self._units) > _UNITS:
+                del self._units[next(iter(self._units))]
         self._detector.add(quality, self.threshold)
         if not self.proven and _reaches(self._for, self._capital, -math.log(self.alpha)):
             self.proven = True
             self._detector.restart()
         self.hopeless = self.hopeless or _reaches(self._against, _AGAINST_CAPITAL, -math.log(_HOPELESS_ALPHA))
+
+    def _count(self, quality: float, times: float) -> None:
+        """Count a value once more (`times` 1), or take it back (-1)."""
+        self.compared += int(times)
+        self._bounds = None
+        self._seen[int(quality * _LEVELS + 1e-9)] += times
+        gains, against = _gains(self.threshold, quality, self._most)
+        for i, gain in enumerate(gains):
+            self._for[i] += times * gain
+        for i, gain in enumerate(against):
+            self._against[i] += times * gain
 
     @property
     def changed(self) -> bool:
@@ -182,9 +203,9 @@ class Evidence:
 
     def bounds(self) -> tuple[float, float]:
         """Lower and upper bound of the mean, each of which ever fails with a probability of `alpha` at most."""
-        if self._bounds[0] != self.compared:
-            self._bounds = (self.compared, *_bounds(self._seen, self.alpha, self._most))
-        return self._bounds[1:]
+        if self._bounds is None:
+            self._bounds = _bounds(self._seen, self.alpha, self._most)
+        return self._bounds
 
     def expected_more(self) -> int | None:
         """Comparisons still expected until the mean is proven to exceed the threshold; None if it is not expected to."""

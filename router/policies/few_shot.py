@@ -22,10 +22,11 @@ from router.plan import LATE, SHADOW, Action, Ask, Attempt, Candidate, Plan
 from router.policies.late import LateDecisions
 from router.policies.nearest_examples import attempt, counts, familiar, of_conversation, that_fit
 from router.policies.proven import shadow, whole_is_open
-from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
+from router.policies.question import EmbeddedQuestion, FollowUps, QuestionEmbedder, WithTools
 from router.prompt import tokens_needed
 from router.proving.gate import Gate
 from router.proving.standing import Proof
+from router.standalone import Standalone
 from store.admission.cutting import EMBEDDED_CHARACTERS
 from store.records import Vector
 
@@ -41,7 +42,7 @@ class Knobs:
     max_examples: int
     max_example_tokens: int
     with_tools: WithTools
-    follow_ups: bool
+    follow_ups: FollowUps
     """True if a question with turns before it may get examples."""
     retrieve_deadline_s: float | None
     """None: the measured one (router.deadline)."""
@@ -90,6 +91,7 @@ class FewShot:
         templates: Templates | None = None,
         gate: Gate | None = None,
         deadline: Deadline | None = None,
+        standalone: Standalone | None = None,
     ) -> None:
         """`context_tokens` returns the small engine's context window as far as it is known; examples must fit beside the
         request and its answer. `gate`: None if a familiar request needs no proof.
@@ -103,6 +105,7 @@ class FewShot:
             with_tools=knobs.with_tools,
             follow_ups=knobs.follow_ups,
             max_characters=knobs.max_characters,
+            standalone=standalone,
         )
         self._retriever = retriever
         self._executor = executor
@@ -209,9 +212,8 @@ class FewShot:
         if self._gate is not None:
             bank = self._retriever.size(ask.tenant)
             scope = shared_scope(question.scope)
-            proof = self._gate.proof(
-                ask.tenant, scope, None if question.guessed else question.vector, chosen, bank
-            )
+            vector_known = None if question.guessed else question.vector
+            proof = self._gate.proof(ask.tenant, scope, vector_known, chosen, bank, unit=ask.unit())
         return _Found(near, chosen, proof, counts(near_enough), knobs)
 
     def _decided(self, found: _Found) -> tuple[str, Action | None]:

@@ -38,11 +38,12 @@ from router.plan import LATE, SHADOW, Action, Ask, Attempt, Candidate, Choice, E
 from router.policies.late import LateDecisions
 from router.policies.nearest_examples import attempt, counts, familiar, of_conversation, that_fit
 from router.policies.proven import shadow, whole_is_open
-from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
+from router.policies.question import EmbeddedQuestion, FollowUps, QuestionEmbedder, WithTools
 from router.policies.stages import Stages
 from router.prompt import example_tokens, most_answer_tokens, prompt_tokens, tokens_needed
 from router.proving.gate import REFERENCE, Gate, key
 from router.proving.standing import Proof
+from router.standalone import Standalone
 from store.admission.cutting import EMBEDDED_CHARACTERS
 from store.records import Vector
 
@@ -72,7 +73,7 @@ class Knobs:
     m: int
     same_names: bool
     with_tools: WithTools
-    follow_ups: bool
+    follow_ups: FollowUps
     """True if a question with turns before it is decided on by its likeness to others."""
     deadline_s: float | None
     """Limit for everything after the embedding; None: the measured one (router.deadline)."""
@@ -149,6 +150,7 @@ class InContext:
         templates: Templates | None = None,
         gate: Gate | None = None,
         deadline: Deadline | None = None,
+        standalone: Standalone | None = None,
     ) -> None:
         """`models_of` returns what to decide a tenant's requests with, at once: a model that is still loading is left out.
         `hot` maps a tenant to the positions of the examples that the smallest engine keeps warm (see HotExamples); it
@@ -162,6 +164,7 @@ class InContext:
             with_tools=knobs.with_tools,
             follow_ups=knobs.follow_ups,
             max_characters=knobs.max_characters,
+            standalone=standalone,
         )
         self._retriever = retriever
         self._models_of = models_of
@@ -234,7 +237,12 @@ class InContext:
                 scope = shared_scope(question.scope)
                 bank = self._retriever.size(ask.tenant)
                 decision.proof = self._gate.proof(
-                    ask.tenant, scope, None if question.guessed else vector, chosen.examples, bank
+                    ask.tenant,
+                    scope,
+                    None if question.guessed else vector,
+                    chosen.examples,
+                    bank,
+                    unit=ask.unit(),
                 )
         with decision.stages.stage("choose"):
             return self._choose(decision, chosen, states)

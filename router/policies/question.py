@@ -14,6 +14,7 @@ from typing import Literal
 
 from router.digest import (
     carries_tools,
+    client_runs_tools,
     is_follow_up,
     is_plain_text,
     only_text,
@@ -24,9 +25,12 @@ from router.digest import (
 from router.embedding.embedder import Embedder
 from router.embedding.templates import Digest, Templates
 from router.plan import NO_EMBEDDING, Ask
+from router.standalone import Standalone
 from store.admission.cutting import cut
 from store.records import Example, Vector
 
+FollowUps = Literal["off", "standalone", "all"]
+"""Which questions with turns before them are decided on by their likeness to others: see understudy.settings.memory."""
 WithTools = Literal["off", "route", "examples"]
 """The treatment of requests that carry tools: see understudy.settings.models."""
 
@@ -64,9 +68,12 @@ class QuestionEmbedder:
         templates: Templates | None = None,
         *,
         with_tools: WithTools,
-        follow_ups: bool,
+        follow_ups: FollowUps,
         max_characters: int,
+        standalone: Standalone | None = None,
     ) -> None:
+        """`standalone`: needed where `follow_ups` is that."""
+        self._standalone = standalone
         self._follow_ups = follow_ups
         self._embedder = embedder
         self._templates = templates
@@ -78,17 +85,21 @@ class QuestionEmbedder:
         chat = ask.chat
         if ask.anonymous:
             return EmbeddedQuestion("anonymous")
-        routed = carries_tools(chat) and self._with_tools == "route"
+        offers = carries_tools(chat)
+        routed = offers and self._with_tools == "route"
         if not (only_text(chat.messages) if routed else is_plain_text(chat.messages)):
             return EmbeddedQuestion("not_plain_text")
-        if carries_tools(chat) and self._with_tools == "off":
+        if (offers and self._with_tools == "off") or (routed and not client_runs_tools(chat)):
             return EmbeddedQuestion("tools")
-        if is_follow_up(chat.messages) and not self._follow_ups:
-            return EmbeddedQuestion("follow_up")
+        alone = False
+        if is_follow_up(chat.messages) and self._follow_ups != "all":
+            alone = self._standalone is not None and await self._standalone.tells(chat.messages)
+            if not alone:
+                return EmbeddedQuestion("follow_up")
         if len(chat.body) > _LARGE_BYTES:
-            found = await asyncio.to_thread(self._read, ask)
+            found = await asyncio.to_thread(self._read, ask, alone)
         else:
-            found = self._read(ask)
+            found = self._read(ask, alone)
         if found.refused:
             return found
         began = time.perf_counter()
@@ -123,8 +134,8 @@ class QuestionEmbedder:
         vector = await self._embedder.embed_later(asked.digest.text)
         return replace(asked, refused="", vector=vector, guessed=False)
 
-    def _read(self, ask: Ask) -> EmbeddedQuestion:
-        whole = question(ask.chat.messages)
+    def _read(self, ask: Ask, alone: bool) -> EmbeddedQuestion:
+        whole = question(ask.chat.messages, alone=alone)
         if not whole:
             return EmbeddedQuestion("no_question")
         text = cut(whole, self._max_characters)

@@ -9,6 +9,7 @@ log's order alone, so every worker comes to the same.
 
 from __future__ import annotations
 
+import hashlib
 import random
 import threading
 from collections import Counter
@@ -49,6 +50,8 @@ _BY, _ASKED, _NUMBER, _CHECKED, _EXCUSED = "by", "asked", "number", "checked", "
 checks find lost although nothing is."""
 WITHOUT_VECTOR = "without_vector"
 """Noted of a request that was decided without its embedding."""
+UNIT = "unit"
+"""The number of the request's conversation, as a unit of evidence; nothing of one that stands alone."""
 REFERENCE = "reference"
 """Stands for the reference among the ways whose seconds are known."""
 _TIMED_FROM, _TIMED_LATEST = 5, 50
@@ -174,12 +177,20 @@ class Gate:
         """What holds of a scope without outcomes."""
 
     def proof(
-        self, tenant: str, scope: str, vector: Vector | None, examples: Sequence[Candidate], bank: int = 0
+        self,
+        tenant: str,
+        scope: str,
+        vector: Vector | None,
+        examples: Sequence[Candidate],
+        bank: int = 0,
+        *,
+        unit: float = 0.0,
     ) -> Proof:
         """Return what is proven of each action for a request. `vector` is None where the embedding is not known: then by
         what holds for all requests of the scope alike.
 
-        `examples`: those that would be sent along, if any, out of the tenant's `bank` of so many.
+        `examples`: those that would be sent along, if any, out of the tenant's `bank` of so many. `unit`: the number of the
+        request's conversation, all of whose turns are compared in the background or none (0: it stands alone).
         """
         shown = near(examples)
         with self._lock:
@@ -226,19 +237,24 @@ class Gate:
             noted[_VERSION] = self.version
         if vector is None:
             noted[WITHOUT_VECTOR] = 1.0
+        if unit:
+            noted[UNIT] = unit
         return Proof(
             region=f"{scope[:8]}:{'+'.join(each.region.name for each in weighed)}",
             standings=standings,
             share=share,
             scope=scope,
             least=self._least,
-            wished=tuple(each.action for each in compared if self.rng.random() < given.get(each.action, 0.0)),
+            wished=tuple(
+                each.action
+                for each in compared
+                if coin(noted, self.rng, key(each.action)) < given.get(each.action, 0.0)
+            ),
             noted=noted,
             probing=decides is None and share <= PROBE_SHARE,
             shut=shut,
             seconds=seconds,
             take_back=take_back,
-            hold=partial(self._hold, ledger),
         )
 
     def _decided(
@@ -276,9 +292,10 @@ class Gate:
         with self._lock:
             entry(*told)
 
-    def _hold(self, ledger: Ledger) -> None:
+    def hold(self, tenant: str) -> None:
+        """Count an answer as offloaded and lost: a small engine gives it although nothing is open, in a tool loop."""
         with self._lock:
-            ledger.assume(1.0)
+            self._ledger(tenant).assume(1.0)
 
     def whole_is_open(self, tenant: str, scope: str) -> bool:
         """Tell if an action is proven for all requests of the scope alike."""
@@ -322,6 +339,7 @@ class Gate:
             return closed
         shown = Near(noted.get(_SIMILARITY, 0.0), noted.get(_AGREEMENT, 0.0))
         version = self._version(noted)
+        told = replace(told, unit=noted.get(UNIT, 0.0))
         with self._lock:
             self._account(tenant, noted, told)
             state = self._scopes.pop((tenant, scope, version), None)
@@ -382,7 +400,7 @@ class Gate:
                 state.took(REFERENCE, seconds)
             for name in OF_REFERENCE:
                 if name in values:
-                    state.seen[name].add(values[name])
+                    state.seen[name].add(values[name], noted.get(UNIT, 0.0))
 
     def seen(self, tenant: str, scope: str) -> dict[str, SeenOfReference]:
         """Return what was seen of the reference's answers, by OF_REFERENCE as far as known."""
@@ -486,6 +504,16 @@ def _by_promise(weighed: Sequence[_Weighed]) -> list[_Weighed]:
 
 def _at_most(weighed: _Weighed) -> float:
     return max(0.01, weighed.region.agreement.bounds()[1])
+
+
+def coin(noted: Mapping[str, float], rng: random.Random, of: str = "") -> float:
+    """A number from 0 to 1 that decides what is compared of a request: the same for all turns of its conversation, and for
+    each thing that is decided (`of`) another. `noted`: of its proof."""
+    unit = noted.get(UNIT)
+    if unit is None:
+        return rng.random()
+    digest = hashlib.blake2b(f"{unit:.0f} {of}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") / 2.0**64
 
 
 def key(action: Action) -> str:

@@ -64,6 +64,8 @@ class Compared:
     it rests on a judge, or on the reference's own second answer."""
     length: float | None = None
     """The answer's share of its characters and the reference's together."""
+    unit: float = 0.0
+    """The number of the conversation that it is of; 0: none."""
 
     def values(self) -> Iterator[tuple[str, float]]:
         """By the name of the evidence that it counts for."""
@@ -193,7 +195,7 @@ class Region:
         if told.said is not None:
             told = self._balanced(told, praise=told.said >= _PRAISE)
         for kind, value in told.values():
-            self.kinds[kind].add(value)
+            self.kinds[kind].add(value, told.unit)
         self._read_anew()
         if self._watch is not None and told.quality is not None:
             self._watch.add(told.quality, self._watched)

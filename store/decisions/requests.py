@@ -73,6 +73,16 @@ class RequestLog:
         row = self._db.read().execute(_SELECT + where + order, (completion_id, tenant)).fetchone()
         return None if row is None else as_record(row)
 
+    def answered_in(self, tenant: str, session: str, since_s: float, limit: int = 1000) -> list[str]:
+        """The ids of the latest requests of a tenant's conversation, `session` its digest, that engines answered since
+        `since_s`, newest first."""
+        rows = self._db.read().execute(
+            "SELECT id FROM requests WHERE session = ? AND session <> '' AND tenant = ? AND started_at_s >= ?"
+            " AND outcome IN ('answered', 'aborted') AND engine <> '' ORDER BY started_at_s DESC LIMIT ?",
+            (session, tenant, since_s, limit),
+        )
+        return [id for (id,) in rows.fetchall()]
+
     def recent(self, limit: int = 100, tenant: str | None = None) -> list[RequestRecord]:
         """The latest requests, newest first."""
         where, of = ("", ()) if tenant is None else (" WHERE tenant = ?", (tenant,))

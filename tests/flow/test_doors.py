@@ -84,7 +84,9 @@ DOORS = {
         {"workflow": "made", "inputs": {"question": "Q"}},
         ("step_door.py:component",),
     ),
-    **{path: Door(path, {"model": "m", "input": "Q"}, (f"POST {path}",)) for path in OF_MODELS},
+    **{
+        path: Door(path, {"model": "m", "input": "Q", "messages": Q}, (f"POST {path}",)) for path in OF_MODELS
+    },
     "feedback": Door("/feedback", {"id": "x", "score": 1}, ("POST /feedback",)),
 }
 WORKFLOWS = {
@@ -295,14 +297,9 @@ REFUSED = {
     "rate used up": (429, "rate_limit_exceeded"),
     "a guardrail": (400, "content_policy_violation"),
 }
-OK, CLOSED, UNSPOKEN = (200, ""), (403, "endpoint_not_allowed"), (404, "api_not_spoken")
+OK, CLOSED = (200, ""), (403, "endpoint_not_allowed")
 UNREAD = (400, "unknown_parameter")
 BUT: dict[str, dict[str, tuple[int, str]]] = {
-    # Its engine is of a kind that does not speak the API.
-    "messages": dict.fromkeys(("everything", "another component", "no budget"), UNSPOKEN),
-    "/messages/count_tokens": dict.fromkeys(
-        ("everything", "another component", "another region", "no budget"), UNSPOKEN
-    ),
     "component": {"another component": (403, "component_not_allowed")},
     # Nobody is asked anything.
     "one model": dict.fromkeys(("another region", "a user required", "no budget", "a guardrail"), OK),
@@ -321,6 +318,7 @@ BUT: dict[str, dict[str, tuple[int, str]]] = {
     | {"no budget": (403, "unpriced")},
     "upstream": {"no budget": (403, "unpriced")},
     # They cost nothing.
+    "/messages/count_tokens": {"no budget": OK},
     "/tokenize": {"no budget": OK},
     "/detokenize": {"no budget": OK},
     # The gateway's own, which asks no model. It is let in, and says that its body is not right.

@@ -320,6 +320,27 @@ async def test_a_follow_up_becomes_no_example_and_is_given_none(here: Stage) -> 
     assert by(await here.gate.chat(ALIKE, KEY)) == (False, "small")
 
 
+async def test_follow_ups_that_stand_for_themselves_become_examples_and_are_given_some(
+    tmp_path: Path,
+) -> None:
+    asked = "Explain how photosynthesis works in cyanobacteria"
+    first: list[dict[str, Any]] = [
+        {"role": "user", "content": "Explain how photosynthesis works in plants"},
+        {"role": "assistant", "content": "By light."},
+    ]
+    async with shop(tmp_path / "data", examples={"follow_ups": "standalone"}) as here:
+        for text in ("Tell me more about it", "And why is that?"):
+            await here.gate.chat([*first, {"role": "user", "content": text}], KEY)
+        assert (await ask(here.gate, "GET", "/examples", KEY)).json["data"] == []
+        await here.gate.chat([*first, {"role": "user", "content": asked}], KEY)
+        (kept,) = (await ask(here.gate, "GET", "/examples", KEY)).json["data"]
+        assert kept["question"] == asked, "without the turns before it"
+        got = await here.gate.chat([*first, {"role": "user", "content": f"{asked}?"}], KEY)
+        assert by(got) == (False, "small") and got.headers["x-understudy-examples"] == "1"
+        # It is found by who asks it first, too.
+        assert by(await here.gate.chat(f"{asked}!", KEY)) == (False, "small")
+
+
 async def test_follow_ups_become_examples_where_the_operator_says_so(tmp_path: Path) -> None:
     examples = {"follow_ups": True}
     async with shop(tmp_path / "data", examples=examples) as here:

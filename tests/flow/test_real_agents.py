@@ -32,6 +32,10 @@ HERE = Path(__file__).parent / "agents"
 MODEL = "served-model"
 UPSTREAMS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "all": (("chat", "responses", "messages"), {"apis": ["chat", "responses", "messages"]}),
+    "chat": (("chat",), {"apis": ["chat"], "drops": ["web_search", "verbosity"]}),
+    "vllm": (("chat", "messages"), {"apis": ["chat", "messages"], "drops": ["web_search"]}),
+    "messages": (("messages",), {"apis": ["messages"], "drops": ["web_search", "verbosity"]}),
+    "responses": (("responses",), {"apis": ["responses"]}),
 }
 """The APIs that an engine of this kind speaks, and what is configured of it."""
 

@@ -205,7 +205,7 @@ class _Reader:
         if by_responses:
             self.report.change(
                 f"{self.where}.model",
-                "nothing is translated here: requests of the Responses API go to it as such, chat completions as such",
+                "requests of the Responses API go to it as such, chat completions as such",
             )
             info = {"mode": _BOTH, **info}
         engine = self._engine(name, provider, own_name, params, info)
@@ -556,8 +556,8 @@ def _chat_twin(made: Made, name: str, report: Report) -> str | None:
     if engine.get("base_url", "").rstrip("/") not in (anthropic, str(anthropic).removesuffix("/v1")):
         report.change(
             f"engine {name}",
-            "it is asked by the Messages API only, as nothing is translated here: where its address takes chat completions, "
-            "too, add an engine of kind openai",
+            "it is asked by the Messages API only, and requests of other APIs are translated to that: where its address "
+            "takes chat completions, too, add an engine of kind openai",
         )
         return None
     twin = f"{name}-chat"

@@ -76,8 +76,8 @@ NOT_SPOKEN: dict[str, str] = {
     "takes a key (gemini/...)",
     "vertex_ai_beta": "its access tokens are fetched from Google and last an hour, which is not done here",
     "watsonx": "its access tokens are fetched from IBM, which is not done here",
-    "replicate": "it speaks an API of its own, and nothing is translated here",
-    "predibase": "it speaks an API of its own, and nothing is translated here",
+    "replicate": "it speaks an API of its own, which requests are not translated to",
+    "predibase": "it speaks an API of its own, which requests are not translated to",
 }
 """Providers that an engine cannot ask, and why."""
 

@@ -64,13 +64,20 @@ class ExampleSettings(Settings):
         "all gateways on one database: embeddings of a GPU and of a CPU are not compared.",
     )
     admission: AdmissionConfig = Field(AdmissionConfig(), description="What may become an example.")
-    follow_ups: bool = Field(
-        False,
-        description="Whether turns of a conversation after its first become examples, and are given some.",
+    follow_ups: Literal["off", "standalone", "all"] = Field(
+        "off",
+        description="Turns of a conversation after its first that become examples, and are given some: none, those whose "
+        "question stands for itself as far as a learnt test tells, or all.",
     )
     max_stored: int = Field(
         1_000_000, ge=1, description="Most examples a tenant may have; the least useful go first."
     )
+
+    @field_validator("follow_ups", mode="before")
+    @classmethod
+    def _was_a_boolean(cls, value: object) -> object:
+        # `true` was what `all` is; YAML 1.1 takes a bare off for false.
+        return {False: "off", True: "all"}[value] if isinstance(value, bool) else value
 
 
 class SemanticReuseSettings(Settings):

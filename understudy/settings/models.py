@@ -50,10 +50,10 @@ class ModelAdvanced(Settings):
     continue_broken: bool = Field(
         True, description="Whether a stream that breaks off is carried on by another engine that can."
     )
-    with_tools: Literal["off", "route", "examples"] = Field(
-        "off",
+    with_tools: Literal["off", "route", "examples"] | None = Field(
+        None,
         description="Requests that carry tools: off sends them to the reference; route lets outcomes choose among the "
-        "engines, without examples; examples treats them as any other.",
+        "engines, without examples; examples treats them as any other; null: route where engines need proof, else off.",
     )
     max_example_tokens: int = Field(
         2000, ge=1, description="Token budget of all examples together (estimated)."
@@ -222,6 +222,11 @@ class ModelSettings(Settings):
     def ways(self) -> tuple[str, ...]:
         """The engines from small to large, the cascade among them before the last."""
         return (*self.engines[:-1], self.agreement, self.engines[-1]) if self.cascade else self.engines
+
+    @property
+    def with_tools(self) -> Literal["off", "route", "examples"]:
+        """What becomes of requests that carry tools: unproven engines get none unless the operator says so."""
+        return self.advanced.with_tools or ("route" if self.proves else "off")
 
     @property
     def find_tasks(self) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 from router.embedding.embedder import Embedder
 from router.embedding.model import users_models
+from router.examples.rarity import Rarity
+from router.standalone import Standalone
 from store.admission import Admission, AdmissionSettings, ContributorLimits
 from understudy.settings.knobs import knobs_of
 from understudy.settings.memory import MemorySettings
@@ -28,8 +31,20 @@ def admission(settings: MemorySettings) -> Admission:
             engines=frozenset(rules.engines),
             public=frozenset(rules.public),
             contributors=limits,
+            follow_ups=settings.examples.follow_ups == "all",
         )
     )
+
+
+def standalone(settings: MemorySettings, embedder: Embedder) -> Standalone | None:
+    """The test of follow-ups; None where none is to pass it, or all need no test."""
+    wanted = settings.examples.follow_ups == "standalone"
+    return Standalone(embedder, _rarity(embedder.tokenizer_file)) if wanted else None
+
+
+@lru_cache(maxsize=1)
+def _rarity(tokenizer: Path) -> Rarity:
+    return Rarity.read(tokenizer)
 
 
 def embedding_models(settings: MemorySettings, data_dir: Path) -> Path:

@@ -16,6 +16,7 @@ from understudy.memory import Memory
 from understudy.settings.config import Config
 from understudy.settings.knobs import knobs_of
 from understudy.settings.models import ModelSettings
+from understudy.setup.examples import standalone
 
 _ANY = -1.0
 """The least cosine there is."""
@@ -57,7 +58,8 @@ def few_shot(
     """The rule for one served model. Needs a memory with examples. `gate`: where the small engine needs proof."""
     remembered = config.memory
     assert remembered is not None and memory.embedder is not None and memory.store.indexes is not None
-    knobs = knobs_of(Knobs, settings.few_shot, settings.advanced, remembered.advanced, remembered.examples)
+    groups = settings.few_shot, settings.advanced, remembered.advanced, remembered.examples
+    knobs = knobs_of(Knobs, *groups, with_tools=settings.with_tools)
     retriever = Retriever(
         memory.store.indexes,
         memory.store.examples,
@@ -77,6 +79,7 @@ def few_shot(
         templates=memory.templates,
         gate=gate,
         deadline=memory.retrieval,
+        standalone=standalone(remembered, memory.embedder),
     )
     return FewShotParts(policy, retriever, knobs, gate is not None)
 

@@ -40,7 +40,7 @@ from understudy.settings.config import Config
 from understudy.settings.knobs import knobs_of
 from understudy.settings.memory import MemorySettings
 from understudy.settings.models import ModelSettings
-from understudy.setup.examples import embedding_models
+from understudy.setup.examples import embedding_models, standalone
 from understudy.setup.learner import promised
 
 log = structlog.get_logger(__name__)
@@ -128,6 +128,7 @@ def in_context(
         templates=memory.templates,
         gate=gate,
         deadline=memory.retrieval,
+        standalone=standalone(remembered, embedder),
     )
     return InContextParts(policy, follower, knobs)
 
@@ -204,6 +205,7 @@ def _knobs(settings: ModelSettings, remembered: MemorySettings) -> Knobs:
         settings.few_shot,
         advanced,
         remembered.examples,
+        with_tools=settings.with_tools,
         deadline_s=deadline_s,
         counts=example_count.Knobs(),
         least_probability=advanced.epsilon / _actions(settings),

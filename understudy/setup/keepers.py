@@ -20,7 +20,7 @@ from router.turns.conversations import Conversations
 from store.admission.cutting import EMBEDDED_CHARACTERS
 from understudy.built import Built
 from understudy.settings.memory import MemorySettings
-from understudy.setup.examples import admission
+from understudy.setup.examples import admission, standalone
 
 
 def exact_keeper(built: Built) -> ExactKeeper | None:
@@ -73,6 +73,7 @@ def keepers(built: Built) -> list[Keeper]:
             standing=store.examples.contributors.standings().of,
             opted_out_keys=admitted.opted_out_keys,
             load=built.load.shedding,
+            standalone=standalone(settings, memory.embedder),
         )
         found += built.around_examples(keeper)
         found.append(UseKeeper(store.examples.ledger, dearest))

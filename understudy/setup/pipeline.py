@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from gateway.in_flight import InFlight
+from gateway.keepers.session import unit_of
 from gateway.pipeline import Pipeline
 from gateway.same_request import SameRequest
 from gateway.served_model import ServedModel
@@ -34,6 +35,7 @@ def add_to(built: Built) -> None:
         limiter=built.limiter,
         guardrails=built.guardrails,
         too_dear=built.too_dear,
+        unit_of=partial(unit_of, built.secret),
         stands=partial(still_stands, built.owners),
         same=built.same,
         workflow=_workflow_stage(built),

@@ -22,6 +22,7 @@ from gateway.limits.feedback_rate import FeedbackRate
 from learning.bank.contributor import EndUsers, contributor
 from learning.outcomes.feedback import BEATEN
 from learning.outcomes.feedback_intake import FeedbackIntake
+from store.decisions import session_ids
 from store.records import Example, OutcomeRecord
 from tests.flow.line import MODELS
 from tests.gateway.serving import OneHandler, open_admission, served
@@ -369,3 +370,49 @@ async def test_feedback_switched_off_says_so(tmp_path: Path) -> None:
             here.url = f"http://127.0.0.1:{port}/feedback"
             got = await here.say({"decision_id": "req-1", "score": 1})
             assert (got.status, got.code) == (404, "feedback_disabled")
+
+
+async def test_feedback_on_a_conversation_is_feedback_on_each_answer_that_an_engine_gave(here: Here) -> None:
+    store, name = here.memory.store, "ticket 7"
+    session, other = (session_ids.named(store.secret, each) for each in (name, "ticket 8"))
+
+    def happened(number: int, who: str = "ann", session: str = session, **changes: Any) -> None:
+        fields = {"tenant": here.tenants[who], "started_at_s": time.time() + number, "session": session}
+        assert here.memory.requests is not None
+        here.memory.requests.record(request_record(number, **(fields | changes))).result(30)
+        here.answered(number, who)
+
+    for number in (1, 2):
+        happened(number)
+    happened(3, outcome="hit", engine="")
+    happened(4, session=other)
+    happened(5, "eve")
+    happened(6, started_at_s=time.time() - 2 * HOUR_S)
+    got = await here.say({"session_id": name, "score": 0.25})
+    assert got.status == 201 and got.json["decision_ids"] == ["req-2", "req-1"]
+    assert got.json["session_id"] == name and got.json["score"] == 0.25 and "decision_id" not in got.json
+    for number, count in {1: 1, 2: 1, 3: 0, 4: 0, 6: 0}.items():
+        assert len(here.outcomes(number)) == count
+    assert here.outcomes(5, "eve") == []
+    again = await here.say({"session_id": name, "score": 0.25})
+    assert again.status == 200 and len(here.outcomes(1)) == 1
+    keyed = [
+        await here.say({"session_id": name, "thumb": "up"}, **{"Idempotency-Key": "k"}) for _ in range(2)
+    ]
+    assert [each.status for each in keyed] == [201, 200] and len(here.outcomes(1)) == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "param"),
+    [
+        ({"session_id": "nobody's", "score": 1}, 404, "session_id"),
+        ({"session_id": "s", "correction": "Right."}, 400, "correction"),
+        ({"session_id": "s", "preferred_over": "req-1"}, 400, "preferred_over"),
+        ({"session_id": "s", "decision_id": "req-1", "score": 1}, 400, "completion_id"),
+    ],
+)
+async def test_what_cannot_be_said_of_a_conversation_is_refused(
+    here: Here, body: dict[str, Any], status: int, param: str
+) -> None:
+    got = await here.say(body)
+    assert (got.status, got.json["error"]["param"]) == (status, param)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engines.chat import ChatRequest
-from gateway.keepers.session import session_name, session_of
+from gateway.keepers.session import session_name, session_of, unit_of
 from router.asked import Controls
 from router.turns.naming import named_by
 from store.decisions.session_ids import is_named
@@ -57,3 +57,17 @@ def test_the_header_comes_first_and_every_turn_has_the_same() -> None:
 def test_what_nothing_tells_from_others_has_none() -> None:
     asked = finished(chat()).asked
     assert session_of(SECRET, replace(asked, chat=replace(asked.chat, messages=[]))) == ""
+
+
+def test_the_turns_of_a_conversation_are_one_unit_of_evidence_and_other_requests_are_none() -> None:
+    def unit(*turns: str, named: str = "", **fields: Any) -> float:
+        return unit_of(SECRET, finished(chat(*turns, **fields), Controls(session=named or None)).asked)
+
+    assert unit("Q?") == 0.0, "nobody knows yet whether it goes on"
+    second, third = unit("Q?", "A.", "And?"), unit("Q?", "A.", "And?", "B.", "So?")
+    assert second == third != 0.0
+    assert unit("Q?", "Another answer.", "And?") != second
+    named = [unit("Q?", named="s"), unit("Q?", "A.", "And?", named="s")]
+    assert named[0] == named[1] not in (0.0, second)
+    # Some send one key with all their requests.
+    assert unit("Q?", prompt_cache_key="app") != unit("R?", prompt_cache_key="app")

@@ -240,3 +240,15 @@ def test_nothing_that_takes_long_is_tried_on_a_long_text() -> None:
     hostile = "a" + "'" * 1_000_000 + "%"
     assert not same(hostile, hostile[:-1]) and not settles(hostile)
     assert not same('"' + '\\"' * 3990, '"' + '\\"' * 3989 + "%")
+
+
+CALL = '{"tool_calls": [{"arguments": {"query": %s, "top": 2}, "name": "search"}]}'
+
+
+def test_calls_of_tools_are_equal_by_value_and_settle_whatever_they_say() -> None:
+    free = CALL % '"a question of five or more words"'
+    assert settles(free) and same(free, free.replace(": 2", ": 2.0"))
+    assert not same(free, CALL % '"another question of many words"')
+    assert not same("Let me search for it.", free) and not same(free, "Let me search for it.")
+    long = CALL % json.dumps("word " * 5000)
+    assert settles(long) and same(long, long.replace(": 2", ": 2.0")) and not same(long, free)

@@ -133,3 +133,29 @@ def test_counts_that_are_seldom_wrong_do_prove_it_and_few_prove_nothing() -> Non
     assert exceeds({1.0: 495, 0.0: 5}, 0.95, 0.01)
     assert not exceeds({}, 0.99, 0.05)
     assert not exceeds({1.0: 290}, 0.99, 0.05)
+
+
+def test_what_belongs_together_counts_once_with_its_mean() -> None:
+    alone, together = told(1.0, 1.0, 0.5), Evidence(0.95, ALPHA)
+    for quality, unit in ((1.0, 7.0), (1.0, 8.0), (1.0, 8.0), (1.0, 9.0), (0.0, 9.0), (1.0, 8.0)):
+        together.add(quality, unit)
+    assert together.compared == 3 and together.mean == alone.mean
+    assert together.bounds() == pytest.approx(alone.bounds())
+    assert together.expected_more() == alone.expected_more()
+
+
+def test_a_thousand_turns_of_one_conversation_prove_nothing() -> None:
+    evidence = Evidence(0.95, ALPHA)
+    for _ in range(1000):
+        evidence.add(1.0, 7.0)
+    assert evidence.compared == 1 and not evidence.proven
+    for unit in range(90):
+        evidence.add(1.0, float(unit + 8))
+    assert evidence.proven
+
+
+def test_bad_turns_of_one_conversation_are_noticed_at_once() -> None:
+    evidence = told(*[1.0] * 200)
+    for _ in range(20):
+        evidence.add(0.0, 7.0)
+    assert evidence.changed

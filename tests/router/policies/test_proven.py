@@ -32,7 +32,7 @@ class GivenGate:
         self.vectors: list[Any] = []
         self.whole = False
 
-    def proof(self, tenant: str, scope: str, vector: Any, examples: Any, bank: int) -> Proof:
+    def proof(self, tenant: str, scope: str, vector: Any, examples: Any, bank: int, *, unit: float) -> Proof:
         self.examples.append(len(examples))
         self.vectors.append(vector)
         standings = [Standing(action, action in self.opened, 0, 1, 0, None) for action in (HELPED, ALONE)]

@@ -48,7 +48,7 @@ async def test_what_likeness_cannot_decide_is_refused_before_it_costs_anything(
     asked: Ask, reason: str
 ) -> None:
     embedder = Embedder()
-    looked = await QuestionEmbedder(embedder, with_tools="off", follow_ups=False, max_characters=100).embed(
+    looked = await QuestionEmbedder(embedder, with_tools="off", follow_ups="off", max_characters=100).embed(
         asked
     )
     assert (looked.refused, looked.vector) == (reason, None)
@@ -57,13 +57,13 @@ async def test_what_likeness_cannot_decide_is_refused_before_it_costs_anything(
 
 async def test_tools_are_looked_at_where_they_are_allowed() -> None:
     looked = await QuestionEmbedder(
-        Embedder(), with_tools="examples", follow_ups=False, max_characters=100
+        Embedder(), with_tools="examples", follow_ups="off", max_characters=100
     ).embed(ask(said("2+2?"), tools=[{}]))
     assert not looked.refused
     assert looked.text == "2+2?"
 
 
-ROUTED = {"with_tools": "route", "follow_ups": False, "max_characters": 100}
+ROUTED = {"with_tools": "route", "follow_ups": "off", "max_characters": 100}
 LOOP = [
     {"role": "user", "content": "2+2?"},
     {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
@@ -101,7 +101,7 @@ async def test_images_beside_tools_are_not_routed() -> None:
 
 async def test_a_broken_embedder_is_named_and_gone_without() -> None:
     looked = await QuestionEmbedder(
-        Embedder(RuntimeError("no")), with_tools="off", follow_ups=False, max_characters=100
+        Embedder(RuntimeError("no")), with_tools="off", follow_ups="off", max_characters=100
     ).embed(ask(said("Q")))
     assert (looked.refused, looked.bypassed) == ("no_embedding", ("embed:RuntimeError",))
     assert "embed" in looked.stages_s
@@ -109,7 +109,7 @@ async def test_a_broken_embedder_is_named_and_gone_without() -> None:
 
 async def test_a_long_question_is_cut_before_it_is_embedded() -> None:
     embedder = Embedder()
-    await QuestionEmbedder(embedder, with_tools="off", follow_ups=False, max_characters=100).embed(
+    await QuestionEmbedder(embedder, with_tools="off", follow_ups="off", max_characters=100).embed(
         ask(said("x" * 5000))
     )
     assert [len(t) for t in embedder.texts] == [100]

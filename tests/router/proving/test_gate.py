@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 
 from router.plan import Candidate
-from router.proving.gate import WITHOUT_VECTOR, Gate, key
+from router.proving.gate import WITHOUT_VECTOR, Gate, coin, key
 from router.proving.regions import Compared
 from router.proving.standing import Action, Proof
 from router.shedding import ORDER, Shedding
@@ -330,3 +332,26 @@ def test_without_an_embedding_what_holds_for_all_requests_decides_and_is_told_of
     regions = made._scopes["t", "scope", None].actions[ALONE]
     regions.divided = True
     assert not made.whole_is_open("t", "scope"), "parts decide"
+
+
+def test_all_turns_of_a_conversation_are_wished_or_none_and_they_count_once() -> None:
+    made = gate()
+    wished = [
+        {made.proof("t", "scope", VECTOR, EXAMPLES, unit=float(unit)).wished for _ in range(5)}
+        for unit in range(1, 201)
+    ]
+    assert all(len(each) == 1 for each in wished), "the same for each of its turns"
+    assert len(set.union(*wished)) > 1, "another for other conversations"
+    proof = made.proof("t", "new", VECTOR, EXAMPLES, unit=5.0)
+    for _ in range(50):
+        made.add("t", "new", VECTOR, proof.noted, ALONE, Compared(1.0))
+    (region,) = [each for each in made.summary() if each.scope == "new"]
+    assert region.compared == 1 and not region.open
+
+
+def test_the_coin_of_a_conversation_is_a_fair_one() -> None:
+    rng = random.Random(3)
+    drawn = [coin({"unit": float(unit)}, rng) for unit in range(1000)]
+    assert abs(sum(each < 0.2 for each in drawn) / 1000 - 0.2) < 0.04
+    assert drawn == [coin({"unit": float(unit)}, rng) for unit in range(1000)]
+    assert coin({}, rng) != coin({}, rng)

@@ -207,6 +207,17 @@ def test_an_unknown_name_is_answered_with_the_nearest(data: dict[str, Any], mean
     assert meant in str(error.value)
 
 
+@pytest.mark.parametrize(("was", "now"), [("false", "off"), ("true", "all"), ("standalone", "standalone")])
+def test_follow_ups_was_a_boolean_and_says_the_same_as_before(was: str, now: str) -> None:
+    text = f"""
+    engines: {{a: {{base_url: http://127.0.0.1:9/v1}}}}
+    models: {{m: {{engines: [a]}}}}
+    memory: {{examples: {{follow_ups: {was}}}}}
+    """
+    memory = parse_config(yaml.safe_load(text)).memory
+    assert memory is not None and memory.examples.follow_ups == now
+
+
 @pytest.mark.parametrize(
     ("was", "now"), [("false", "off"), ("off", "off"), ("true", "examples"), ("route", "route")]
 )
