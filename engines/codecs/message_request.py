@@ -12,6 +12,7 @@ from typing import Any
 
 from engines.chat import ChatRequest, message_text
 from engines.chat_json import MESSAGES, MODEL, STREAM, Parameter, check_types, wrong_type
+from engines.codecs.thinking import UNSIGNED
 from engines.loose_json import listed, member, objects
 
 _AS_IN_CHAT = ("model", "stream", "temperature", "top_p", "max_tokens", "thinking")
@@ -196,3 +197,17 @@ def _is_held(block: Any, depth: int = _MOST_DEPTH) -> bool:
     if isinstance(source, dict) and (source.get("type") == "file" or "file_id" in source):
         return True
     return depth > 0 and any(_is_held(each, depth - 1) for each in _blocks(block))
+
+
+def without_unsigned(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The body's fields without thinking that came from another API, which Anthropic has not signed."""
+    messages = []
+    for message in fields["messages"]:
+        content = message.get("content")
+        if isinstance(content, list):
+            signed = [block for block in content if member(block, "signature") != UNSIGNED]
+            if not signed and content:
+                continue
+            message = {**message, "content": signed}
+        messages.append(message)
+    return {**fields, "messages": messages}

@@ -26,7 +26,7 @@ from engines.codecs.neutral import (
     read_fields,
     write_fields,
 )
-from engines.codecs.thinking import thinking_of
+from engines.codecs.thinking import UNSIGNED, thinking_of
 from engines.large_json import dumped
 from engines.loose_json import listed, member, objects, text
 
@@ -242,6 +242,8 @@ def _read_block(block: Any, limits: Limits) -> Iterator[dict[str, Any]]:
             yield {"type": "image_url", "image_url": {"url": url}, **_cached(block)}
     elif kind == "document":
         yield {"type": "file", "file": _read_document(block, limits), **_cached(block)}
+    elif block.get("signature") == UNSIGNED:
+        yield {name: value for name, value in block.items() if name != "signature"}
     else:
         yield dict(block)
 

@@ -9,6 +9,7 @@ import orjson
 from engines.answers.usage import beside_counts
 from engines.chat import ChatRequest, Usage
 from engines.codecs.parts import Saying
+from engines.codecs.thinking import UNSIGNED
 from engines.loose_json import parsed
 from engines.sse import encode_typed
 
@@ -118,6 +119,8 @@ class SayingMessage(Saying):
         block = self._blocks[place]
         if kind == "reasoning":
             block["thinking"] = said
+            if not block["signature"]:
+                self._seal("thinking", UNSIGNED)
         elif kind in ("text", "refusal"):
             block["text"] = said
         else:

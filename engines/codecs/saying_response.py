@@ -29,7 +29,6 @@ _ECHOED: Mapping[str, Any] = {
     "parallel_tool_calls": True,
     "metadata": {},
     "store": True,
-    "text": {"format": {"type": "text"}},
     "temperature": 1.0,
     "top_p": 1.0,
     "presence_penalty": 0.0,
@@ -37,10 +36,9 @@ _ECHOED: Mapping[str, Any] = {
     "top_logprobs": 0,
     "truncation": "disabled",
     "background": False,
-    "service_tier": "default",
 }
-"""What a response repeats of its request, and what it says where that has nothing. With `created_at`, `completed_at` and the
-like it is all that the Open Responses schema of a response requires."""
+"""What a response repeats of its request, and what it says if that does not say it. With what `_begin` adds it is all that
+the Open Responses schema of a response requires."""
 _HOLDERS = {"text": "text", "refusal": "refusal", "call": "arguments", "custom": "input"}
 _NAMES = {"text": "output_text", "refusal": "refusal"}
 
@@ -72,13 +70,16 @@ class SayingResponse(Saying):
             "id": f"resp_{id}",
             "object": "response",
             "created_at": created_s,
-            "completed_at": None,
             "status": "in_progress",
             "error": None,
             "incomplete_details": None,
             "model": model,
             "output": [],
             **echoed,
+            "service_tier": "default",
+            "text": {"format": {"type": "text"}}
+            | (asked["text"] if isinstance(asked.get("text"), dict) else {}),
+            "completed_at": None,
             "usage": None,
         }
         self._say("response.created", response=self._response)

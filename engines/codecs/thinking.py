@@ -23,6 +23,8 @@ _SEALS: Mapping[str, tuple[str, str]] = {
     "redacted_thinking": ("anthropic.redacted:", "data"),
 }
 """Before what a reasoning item holds of a block of Messages: its type's mark, and the member that is held."""
+UNSIGNED = "understudy-unsigned"
+"""The signature of thinking from another API, in Messages: clients hand it back, and Anthropic would refuse it."""
 SEALED = frozenset(_SEALS)
 """The types of blocks of Messages that an engine alone can read, which other APIs keep for it."""
 _TAKES_BUDGET = re.compile(r"claude-(?:[23]|[a-z]+-[34](?:[-.][0-5])?(?:[-@]20\d{6})?(?:-v\d.*)?$)")

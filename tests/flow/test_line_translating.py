@@ -325,3 +325,18 @@ async def test_an_engine_of_another_api_carries_an_answer_on(behind: Upstream, t
             heard = await client.ask("m", stream=True)
             await client.aclose()
     assert heard.text == " ".join(words) and second.asked[-1]["input"]
+
+
+async def test_thinking_of_another_api_comes_back_where_it_can_be_read(mixed: Line, behind: Upstream) -> None:
+    behind.says = Answer("Yes.", thought="Hm.")
+    for stream in (False, True):
+        client = Client("messages", mixed)
+        heard = await client.ask("alone", stream=stream)
+        said = {"role": "assistant", "content": [block.to_dict() for block in heard.raw.content]}
+        messages = [{"role": "user", "content": "Hi"}, said, {"role": "user", "content": "Sure?"}]
+        await mixed.post("/messages", _asked("both", messages=messages), {"x-understudy-engine": "claude"})
+        assert behind.asked[-1]["messages"][1]["content"] == [{"type": "text", "text": "Yes."}]
+        await mixed.post("/messages", _asked("both", messages=messages), {"x-understudy-engine": "small"})
+        again = behind.asked[-1]["messages"][1]
+        assert (again["reasoning_content"], again["content"]) == ("Hm.", "Yes.")
+        await client.aclose()

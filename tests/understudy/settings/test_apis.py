@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from understudy.commands.check import check
 from understudy.settings.file import ConfigError, parse_config
+from understudy.setup.engines import Tenants, engines
 
 CLAUDE = {"kind": "anthropic", "base_url": "https://api.anthropic.com", "api_key": "k"}
 WORDS = {"base_url": "https://api.openai.com/v1", "api_key": "k"}
@@ -92,3 +93,16 @@ def test_a_salted_engine_is_told_of_where_its_salt_is_not_taken() -> None:
     assert parsed(engines={"words": vllm}).unspoken() == []
     for other in ({"salted": False}, {"apis": ["chat"]}):
         assert parsed(engines={"words": vllm | other}, **more).unspoken() == []
+
+
+def test_engines_that_are_one_server_are_each_asked_in_their_own_api() -> None:
+    urls = {"claude": "https://api.anthropic.com", "words": "https://api.anthropic.com/v1"}
+    both = {
+        "claude": CLAUDE | {"base_url": urls["claude"]},
+        "words": WORDS | {"base_url": urls["words"], "apis": ["chat"]},
+    }
+    config = parsed(engines=both, models={"m": {"engines": ["words", "claude"]}})
+    made = engines(config, Tenants(b""))
+    assert made["claude"].info.translated == made["words"].info.translated == {"responses"}
+    alone = engines(parsed(engines=both, models={"m": {"engines": ["words"]}}), Tenants(b""))
+    assert alone["words"].info.translated == {"messages", "responses"}
