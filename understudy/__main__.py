@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from gateway.log import configure
 from understudy.commands.lazy_group import lazy_group
 
 _COMMANDS = {
@@ -74,6 +73,9 @@ _COMMANDS = {
 @click.version_option(package_name="understudy-gateway", prog_name="understudy")
 def main() -> None:
     """Understudy: a transparent OpenAI-API gateway that remembers."""
+    # Here, once it is known that the package is ours (understudy.shadowed).
+    from gateway.log import configure
+
     configure()
 
 

@@ -16,12 +16,13 @@ from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import structlog
 from cachetools import LRUCache
 
 from router.deadline import Deadline
 from router.embedding import model as embedding_model
 from router.embedding.model import EmbeddingModel, EmbeddingModelMissing
-from router.embedding.onnx_session import OnnxSession, SessionBusy
+from router.embedding.onnx_session import NoGPU, OnnxSession, SessionBusy, require_gpu
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from store.records import Vector
 
 T = TypeVar("T", str, list[int])
+log = structlog.get_logger(__name__)
 
 __all__ = [
     "BlockingEmbedder",
@@ -85,6 +87,7 @@ class Embedder:
         max_tokens: int = 256,
         cache_entries: int = 4_096,
         queue_limit: int = 64,
+        gpu: bool = False,
     ) -> None:
         """Loads `model` and runs it once.
 
@@ -113,7 +116,7 @@ class Embedder:
 
         pieces = word_pieces(model.tokenizer.with_name("model.safetensors"))
         self._guess = None if pieces is None else Guess(pieces, model.dimensions)
-        self.session = OnnxSession(model.model, name="embedder", queue_limit=queue_limit)
+        self.session = OnnxSession(model.model, name="embedder", queue_limit=queue_limit, gpu=gpu)
         try:
             self.session.submit(lambda infer: self._compute("warm", infer)).result()
         except BaseException:
@@ -131,22 +134,26 @@ class Embedder:
         max_tokens: int = 256,
         cache_entries: int = 4_096,
         queue_limit: int = 64,
+        device: str = "cpu",
     ) -> Embedder:
         """The embedder for `source`: "package", "folder:PATH" or "hub:OWNER/NAME[@REVISION]".
 
         Blocks for some tenths of a second, or a few seconds when the model must first be built into
         `cache_dir`. `deadline_ms` bounds the wait of `embed`, queue included; None: by what an embedding takes here
-        (router.deadline). A text is cut to
+        (router.deadline).
+        `device`: "cpu", "cuda", or "auto", a GPU where one can be used; the log says where none can. A text is cut to
         `max_characters` before it is tokenised and to `max_tokens` after, both times from its middle. Raises
         EmbeddingModelMissing with the remedy, and what `__init__` raises.
         """
+        gpu = _on_gpu(device)
         return cls(
-            embedding_model.prepare(source, cache_dir),
+            embedding_model.prepare(source, cache_dir, gpu=gpu),
             deadline_ms=deadline_ms,
             max_characters=max_characters,
             max_tokens=max_tokens,
             cache_entries=cache_entries,
             queue_limit=queue_limit,
+            gpu=gpu,
         )
 
     async def embed(self, text: str) -> Vector:
@@ -289,6 +296,22 @@ class Embedder:
         if self._guess is not None:
             self._guess.learn(ids, vector)
         return vector
+
+
+def _on_gpu(device: str) -> bool:
+    """Tell if embeddings are to be computed on a GPU. Raises EmbeddingModelMissing where one is required and absent."""
+    if device == "cpu":
+        return False
+    try:
+        require_gpu()
+    except NoGPU as none:
+        if device == "cuda":
+            raise EmbeddingModelMissing(
+                f"memory.examples.device is 'cuda', but {none}; 'cpu' is right"
+            ) from none
+        log.warning("embedder_on_cpu", reason=str(none))
+        return False
+    return True
 
 
 def load_tokenizer(path: Path) -> Any:

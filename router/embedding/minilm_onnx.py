@@ -228,6 +228,13 @@ def write_int8(folder: Path, out: Path) -> None:
         )
 
 
+def write_f32(folder: Path, out: Path) -> None:
+    """Writes the model of the weights in `folder` as they are: for a GPU, which has no kernels for dynamic int8 scales."""
+    import onnx
+
+    onnx.save(read_graph(folder), out)
+
+
 def read_graph(folder: Path) -> Any:
     from safetensors.numpy import load_file
 
@@ -251,7 +258,8 @@ def _least_agreement(f32_model: bytes, int8_model: Path, shape: Shape) -> float:
 
 
 if __name__ == "__main__":
+    write = write_f32 if sys.argv[3:] == ["f32"] else write_int8
     try:
-        write_int8(Path(sys.argv[1]), Path(sys.argv[2]))
+        write(Path(sys.argv[1]), Path(sys.argv[2]))
     except UnsuitableModel as unsuitable:
         sys.exit(str(unsuitable))

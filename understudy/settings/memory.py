@@ -58,6 +58,11 @@ class ExampleSettings(Settings):
 
     enabled: bool = Field(True, description="Off remembers no examples and offloads nothing.")
     embedding_model: str = Field("package", description="package (the PyPI wheel), folder:PATH, or hub:NAME.")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "cpu",
+        description="Where texts are embedded: cuda needs the extra gpu, auto is cuda where it can be used. The same for "
+        "all gateways on one database: embeddings of a GPU and of a CPU are not compared.",
+    )
     admission: AdmissionConfig = Field(AdmissionConfig(), description="What may become an example.")
     follow_ups: Literal["off", "standalone", "all"] = Field(
         "off",

@@ -67,4 +67,5 @@ def open_embedder(settings: MemorySettings, data_dir: Path) -> Embedder:
         settings.examples.embedding_model,
         embedding_models(settings, data_dir),
         deadline_ms=settings.advanced.embedding_deadline_ms,
+        device=settings.examples.device,
     )

@@ -7,6 +7,7 @@ import contextlib
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +16,14 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from structlog.testing import capture_logs
 
 from router.embedding.embedder import Embedder, EmbedderBroken, EmbedderLate, EmbeddingModelMissing
 from router.embedding.guess import LEARNT_FROM
 from router.embedding.minilm_onnx import read_graph
 from router.embedding.model import EmbeddingModel, prepare
-from tests.router.embedding.tiny_bert import HIDDEN, TOKENS, tiny_weights, write_tiny_bert
+from router.embedding.onnx_session import NoGPU, import_onnxruntime, require_gpu
+from tests.router.embedding.tiny_bert import HIDDEN, POSITIONS, TOKENS, tiny_weights, write_tiny_bert
 
 PATIENT_MS = 60_000
 """A deadline no machine misses, for tests that are about something else."""
@@ -356,6 +359,51 @@ async def test_closing_ends_the_thread_and_tells_who_waits(tiny: EmbeddingModel)
 def test_missing_weights_tell_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(EmbeddingModelMissing, match="it must be a folder as the model hub lays it out"):
         Embedder.open(f"folder:{tmp_path}/nowhere", tmp_path)
+
+
+def test_without_a_gpu_cuda_is_refused_by_name_and_auto_goes_on_and_says_so(tmp_path: Path) -> None:
+    source = f"folder:{write_tiny_bert(tmp_path / 'tiny')}"
+    if "CUDAExecutionProvider" in import_onnxruntime().get_available_providers():
+        pytest.skip("onnxruntime has CUDA here")
+    with pytest.raises(EmbeddingModelMissing, match=r"memory\.examples\.device is 'cuda', but .* extra gpu"):
+        Embedder.open(source, tmp_path / "cache", device="cuda")
+    assert not (tmp_path / "cache").exists(), "nothing is built for a device that is not there"
+    with capture_logs() as logs:
+        embedder = Embedder.open(source, tmp_path / "cache", max_tokens=POSITIONS, device="auto")
+    try:
+        assert "int8-pc" in embedder.version
+        told = [line["reason"] for line in logs if line["event"] == "embedder_on_cpu"]
+        assert len(told) == 1 and "extra gpu" in told[0]
+    finally:
+        embedder.close()
+
+
+def test_onnxruntime_with_cuda_and_no_gpu_is_told_apart_from_one_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such a build offers CUDA, and then goes on with the CPU without an error; so does this one when asked for it."""
+    onnxruntime = import_onnxruntime()
+    offered = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: offered)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(NoGPU, match="found no GPU"):
+            require_gpu()
+
+
+def test_the_model_for_a_gpu_is_f32_of_a_version_of_its_own(tmp_path: Path) -> None:
+    source = f"folder:{write_tiny_bert(tmp_path / 'tiny')}"
+    on_cpu, on_gpu = (prepare(source, tmp_path / "cache", gpu=gpu) for gpu in (False, True))
+    assert on_cpu.model != on_gpu.model
+    assert ("/int8-pc/" in on_cpu.version, "/f32/" in on_gpu.version) == (True, True)
+    # On the CPU, which has all its kernels: what a GPU is to compute.
+    both = [Embedder(model, max_tokens=POSITIONS) for model in (on_cpu, on_gpu)]
+    try:
+        near, exact = (each.embed_blocking("how do i reset my password") for each in both)
+        assert float(near @ exact) > 0.9
+    finally:
+        for each in both:
+            each.close()
 
 
 def test_importing_the_embedder_loads_no_model_library() -> None:

@@ -98,7 +98,7 @@ def test_a_damaged_sidecar_is_noticed_and_built_anew(tiny: Path, tmp_path: Path,
     assert {line["event"] for line in told if line["log_level"] == "warning"} == {
         "embedding_model_unreadable"
     }
-    assert json.loads(sidecar.read_text())["format"] == embedding_model.FORMAT
+    assert json.loads(sidecar.read_text())["format"] == embedding_model.FORMATS[False]
 
 
 def test_what_a_killed_builder_left_is_swept_away(tiny: Path, tmp_path: Path) -> None:
