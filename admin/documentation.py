@@ -9,7 +9,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import count, pairwise
 from pathlib import Path
 
@@ -64,6 +64,39 @@ def documents() -> tuple[Document, ...]:
     return tuple(found for file in files if (found := document(file)) is not None)
 
 
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading of a page, or its title."""
+
+    page: str
+    """The title of its page."""
+    text: str
+    path: str
+    """Where it is shown."""
+
+
+def headings_with(words: str) -> Iterator[Heading]:
+    """Titles and headings, with the title of their page, that hold every one of these words; titles come first."""
+    wanted = words.casefold().split()
+    found = [
+        heading
+        for each in documents()
+        for heading in _headings(each)
+        if all(word in f"{heading.page} {heading.text}".casefold() for word in wanted)
+    ]
+    yield from sorted(found, key=lambda heading: heading.text != heading.page)
+
+
+@cache
+def _headings(page: Document) -> tuple[Heading, ...]:
+    tokens = MarkdownIt("commonmark").parse(page.text)
+    below = [_words(inline) for token, inline in pairwise(tokens) if token.type == "heading_open"]
+    return (
+        Heading(page.title, page.title, page.path),
+        *(Heading(page.title, text, f"{page.path}#{_id(_slug(text))}") for text in below),
+    )
+
+
 @lru_cache(maxsize=32)
 def as_html(text: str, file: str) -> Markup:
     """The text of the page `file` as HTML. Markup in it is shown as text."""
@@ -85,13 +118,15 @@ def _name_headings(tokens: Sequence[Token]) -> None:
     """Give headings the ids that links name them by, as GitHub makes them."""
     for token, inline in pairwise(tokens):
         if token.type == "heading_open":
-            token.attrSet(
-                "id", _id(re.sub(r"[^\w\- ]", "", _words(inline)).strip().lower().replace(" ", "-"))
-            )
+            token.attrSet("id", _id(_slug(_words(inline))))
 
 
 def _words(inline: Token) -> str:
     return "".join(child.content for child in inline.children or ())
+
+
+def _slug(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-")
 
 
 def _id(slug: str) -> str:

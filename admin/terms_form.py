@@ -21,7 +21,7 @@ _BUDGETS: dict[Period, str] = {
     "day": "Budget per day, $",
     "week": "Budget per week, $",
     "month": "Budget per month, $",
-    "total": "Budget in all, $",
+    "total": "Budget in total, $",
 }
 _ORDER = ("count", "usd", "text", "flag", "texts")
 """Of the controls of a form, by their kind: the small ones first."""

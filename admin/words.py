@@ -30,6 +30,8 @@ REASONS: Mapping[str, str] = {
     "tools": "The request carries tools: nothing is added to it, and the reference answers.",
     "not_plain_text": "The request is not only text: the reference answers.",
     "follow_up": "The question has turns before it, on which its answer depends: the reference answers.",
+    "stays": "To change the engine would have cost more than the rest of the conversation is expected to save.",
+    "tool_loop": "A tool's result goes to the engine that called the tool.",
     "anonymous": "It came without a credential, so nothing remembered is used: the reference answers.",
     "no_question": "There is no user's turn to look at: the reference answers.",
     "no_embedding": "The request's vector was late or broken: the reference answers.",

@@ -254,11 +254,25 @@ class Price:
             return None
         return dollars * max([1.0, *(factor for _, factor in self.service_tiers)])
 
-    def compared_usd(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """Dollars for an answer that is not there yet: to compare engines by. What has no price counts as 0."""
-        tokens_usd = prompt_tokens * (self.input_usd_per_mtok or 0.0)
-        tokens_usd += completion_tokens * (self.output_usd_per_mtok or 0.0)
-        return tokens_usd / 1e6 + (self.usd_per_request or 0.0)
+    def compared_usd(
+        self,
+        prompt_tokens: float,
+        completion_tokens: float,
+        cached_tokens: float = 0.0,
+        written_tokens: float = 0.0,
+    ) -> float:
+        """Dollars for an answer that is not there yet: to compare engines by. What has no price counts as 0. Of the prompt's
+        tokens, `cached_tokens` are read from a cache and `written_tokens` are written to one."""
+        each = self.input_usd_per_mtok or 0.0
+        prompt_usd, output_usd = prompt_tokens * each, completion_tokens * (self.output_usd_per_mtok or 0.0)
+        if self.cached_input_usd_per_mtok is not None:
+            prompt_usd += cached_tokens * (self.cached_input_usd_per_mtok - each)
+        if self.cache_write_usd_per_mtok is not None:
+            prompt_usd += written_tokens * (self.cache_write_usd_per_mtok - each)
+        if self.long_prompt_above_tokens is not None and prompt_tokens > self.long_prompt_above_tokens:
+            prompt_usd *= self.long_prompt_input_factor
+            output_usd *= self.long_prompt_output_factor
+        return (prompt_usd + output_usd) / 1e6 + (self.usd_per_request or 0.0)
 
     def _tokens_usd(self, usage: Usage) -> float | None:
         plain = max(0, usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens)
@@ -315,6 +329,9 @@ class EngineInfo:
     """The APIs it speaks; None: nobody said, and it is asked all of them."""
     region: str = ""
     """Where it answers, as the operator calls it; empty: nobody said."""
+    cache_ttl_s: float | None = None
+    """How long its provider keeps a prompt's beginning in a cache after it was used; 0: it has no cache. None: until its
+    memory is needed for others, as vLLM does."""
     holds_key: bool = True
     """Whether it never sees a client's own credential: then its 401 is the gateway's problem, else the client's."""
     tells_usage: TellsUsage = field(default_factory=TellsUsage, compare=False)

@@ -64,14 +64,6 @@ def named_session(headers: Mapping[str, str]) -> str | None:
     return _name(headers, "x-understudy-session", _SESSION, "1 to 256 printable ASCII characters")
 
 
-def session_of(named: str | None, fields: Mapping[str, Any]) -> str:
-    """What a client calls its conversation: by our header, else by OpenAI's field; empty where it does not say."""
-    if named is not None:
-        return named
-    key = fields.get("prompt_cache_key")
-    return key[:_MOST_SESSION] if isinstance(key, str) else ""
-
-
 def named_task(headers: Mapping[str, str]) -> str | None:
     """The client's own name for the task of its request. Raises RequestError 400 for one that is no name."""
     return _name(headers, "x-understudy-task", NAME, "1 to 64 letters, digits, dots, hyphens and underscores")
@@ -88,8 +80,6 @@ def refuse_unsuited(controls: Controls, chat: ChatRequest) -> None:
         )
 
 
-_MOST_SESSION = 1024
-"""Characters of a `prompt_cache_key` that count."""
 _WHY = {
     "tools": "the request offers tools: its answer is no label.",
     "functions": "the request offers functions: its answer is no label.",

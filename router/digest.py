@@ -153,6 +153,13 @@ def in_tool_loop(messages: Sequence[Mapping[str, Any]]) -> bool:
     )
 
 
+def amid_tools(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell if the last that was said, but for the user's own words, is a call of a tool or what one said."""
+    before = (m for m in reversed(messages) if m.get("role") not in ("user", *_SYSTEM))
+    last = next(before, None)
+    return last is not None and in_tool_loop([last])
+
+
 def scope_with_tools(chat: ChatRequest, scope: str) -> str:
     """The scope of requests with the same instructions as `scope` that offer the same tools: no example is of it."""
     offered = [chat.fields.get("tools"), chat.fields.get("functions")]

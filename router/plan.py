@@ -13,6 +13,7 @@ from engines.run_call import RunCall
 from router.proving.standing import Action as Action
 from router.proving.standing import Proof
 from router.tasks.task import Posed
+from router.turns.turn import Turn
 from store.records import Example, Vector
 
 if TYPE_CHECKING:
@@ -42,6 +43,12 @@ class Ask:
     """True if no credential came with it: then nothing remembered is used."""
     task: str | None = None
     """The client's own name for the task that it belongs to."""
+    named_session: str | None = None
+    """The client's own name for its conversation, where a header says it."""
+    turn: Turn | None = None
+    """Its place in its conversation, and what engines hold of it; None where nobody looked."""
+    examples: tuple[Candidate, ...] = ()
+    """Those that earlier turns of its conversation were sent with: what stays the same stays cached."""
 
 
 # About twenty are made per scored request: nothing changes one, but frozen ones take three times as long to make.
@@ -123,6 +130,8 @@ class Choice:
     """Index of the action that the rule picked, before exploration and the quality floor; -1 if a bandit decided."""
     instead_of: str = ""
     """The engine that the same draw would have given had it not been down; empty if nothing else was drawn for that."""
+    wanted: bool = False
+    """True if another engine than the reference were the best, had the turn stood alone: nothing cached, nothing ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +164,9 @@ SHADOW, PROOF_TOO_DEAR, STUDENT_FAILED = "shadow", "proof_too_dear", "student_fa
 answer after all."""
 AGREED, DISAGREED = "agreed", "disagreed"
 """Reasons where a cascade was to answer: its small engines gave the same answer; they did not, and who is next answers."""
+STAYS, TOOL_LOOP = "stays", "tool_loop"
+"""Reasons: to change the engine would cost more than the rest of the conversation is expected to save; a tool's result goes
+to the engine that called the tool."""
 NO_EMBEDDING, LATE, POLICY_FAILED = "no_embedding", "late", "policy_failed"
 """Reasons of requests that went on without their decision: there was no embedding in time; all after it took too long; the
 policy failed."""
@@ -201,6 +213,8 @@ class Plan:
     (store.records.ChoiceRecord.settings)."""
     familiar: Mapping[int, int] = field(default_factory=dict)
     """The past answers that counted as near, by the example's id: how many each stands for."""
+    turn: Turn | None = None
+    """See Ask."""
     late: asyncio.Task[Plan] | None = None
     """Comes to what would have been decided with more time, where the decision was late for its client."""
 

@@ -1,7 +1,7 @@
 """The simulated world: a few thousand invented facts, and the grading of answers about them.
 
 Seeded and without a clock: the same seed and size give the same world anywhere. See
-docs/explanation/simulated-world.md for the model.
+docs/experiments/simulated-world.md for the model.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class NewExample:
     instructions: str = ""
     """What `scope` is the fingerprint of (router.digest.instructions), to ask again under; empty: not kept."""
     synthetic: bool = False
-    """Written from what was told with noise (docs/explanation/private-bank.md): the only kind that enters a private
+    """Written from what was told with noise (docs/explanation/admission.md): the only kind that enters a private
     tenant's bank."""
 
 

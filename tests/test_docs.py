@@ -153,6 +153,8 @@ class _Exported(dict[str, str]):
 
 EVERYTHING_EXPORTED = _Exported(
     WEBHOOK_URL="https://hooks.example/1",
+    SLACK_URL="https://hooks.slack.com/services/1",
+    TEAMS_URL="https://prod-1.westeurope.logic.azure.com/workflows/1",
     WEBHOOK_SECRET="whsec_" + "A" * 32,
     UNDERSTUDY_DATABASE_URL="postgresql://understudy@db.example/understudy?sslmode=verify-full",
 )

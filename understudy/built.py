@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from learning.training.metrics import LearningMetrics
     from router.finished import Journey
     from router.proving.standing import Proof
+    from router.turns.conversations import Conversations
     from understudy.background.load_report import LoadReporter
     from understudy.memory import Memory
     from understudy.setup.engines import Tenants
@@ -100,6 +101,8 @@ class Built:
         self.limiter: Limiter | None = None
         self.recorder: Recorder | None = None
         self.books: RequestKeeper | None = None
+        self.conversations: Conversations | None = None
+        """Those of models that are routed; None where none is."""
         self.policies: Mapping[str, Policy] = {}
         self.guardrails: Guardrails | None = None
         self.too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False

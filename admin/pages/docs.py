@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from admin.documentation import INDEX, Document, document, documents
+from dataclasses import asdict
+from itertools import islice
+
+from admin.documentation import INDEX, Document, document, documents, headings_with
 from admin.page import Asked, NotThere, Page, Summary
 from admin.sources import Sources
 
+MOST_FOUND = 100
+
 
 def index(sources: Sources, asked: Asked) -> Summary:
-    """The index, and every page with its address."""
+    """The index, and every page with its address; with `q` the titles and headings that hold its words."""
     rows = [{"title": each.title, "file": each.file, "path": each.path} for each in documents()]
-    return {**_shown(document(INDEX)), "documents": rows}
+    words = asked.text("q", longest=200)
+    found = [asdict(heading) for heading in islice(headings_with(words), MOST_FOUND)] if words else []
+    return {**_shown(document(INDEX)), "q": words, "found": found, "documents": rows}
 
 
 def one(sources: Sources, asked: Asked) -> Summary:

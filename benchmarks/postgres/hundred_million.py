@@ -1,7 +1,7 @@
 """What very many examples would take, as arithmetic: `python -m benchmarks.postgres.hundred_million [--examples 1e8]`.
 
 Nothing is run here. Bytes and times of one example were measured at 100,000 of them; prices are whatever is given.
-docs/explanation/hundred-million-examples.md says where each figure is from, and what follows.
+docs/experiments/hundred-million-examples.md says where each figure is from, and what follows.
 """
 
 from __future__ import annotations

@@ -1,14 +1,17 @@
-"""Beginnings of prompts are believed to be in the prefix cache of the server that they were sent to.
+"""Beginnings of prompts are believed to be in the prefix cache of the server, or the provider, that they were sent to.
 
 A prompt is known by hashes at the ends of its messages and at the boundaries of its variables (Parrot, OSDI 2024, section
 5.3): there, and hardly anywhere else, two prompts of an application part. Whether the server still has one is not asked but
-reckoned: it forgets what was used least recently, as vLLM does. To be wrong costs the computing of a prefix, no more.
+reckoned: it forgets what was used least recently, as vLLM does, and a provider what was not used for its time to live. To be
+wrong costs the computing of a prefix, no more.
 """
 
 from __future__ import annotations
 
+import math
+import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -71,24 +74,39 @@ def prefixes_of(
 
 
 class PrefixTable:
-    """The beginnings that one server's cache is believed to hold. Bounded by its tokens, and by `most` entries."""
+    """The beginnings that one cache is believed to hold. Bounded by its tokens, by `most` entries, and by their age."""
 
-    def __init__(self, capacity_tokens: int, most: int = 4096) -> None:
+    def __init__(
+        self,
+        capacity_tokens: float,
+        most: int = 4096,
+        *,
+        ttl_s: float = math.inf,
+        least_tokens: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`ttl_s`: a beginning that was not used for so long is gone. `least_tokens`: a shorter one is not cached."""
         self.capacity_tokens = capacity_tokens
         """Of the server's key-value memory."""
         self._most = most
+        self._ttl_s = ttl_s
+        self._least_tokens = least_tokens
+        self._clock = clock
         self._tokens = 0
-        self._held: OrderedDict[bytes, int] = OrderedDict()
-        """Tokens of each beyond those of the one before it, the least recently used first."""
+        self._held: OrderedDict[bytes, tuple[int, float]] = OrderedDict()
+        """Tokens of each beyond those of the one before it, and when it was used; the least recently used first."""
 
     def __len__(self) -> int:
         return len(self._held)
 
     def cached_tokens(self, prefixes: Sequence[Prefix]) -> int:
         """How much of a prompt is there: the longest of its prefixes that is known."""
-        held = self._held
+        held, oldest = self._held, self._clock() - self._ttl_s
         for prefix in reversed(prefixes):
-            if prefix.digest in held:
+            if prefix.tokens < self._least_tokens:
+                return 0
+            found = held.get(prefix.digest)
+            if found is not None and found[1] >= oldest:
                 return prefix.tokens
         return 0
 
@@ -96,23 +114,24 @@ class PrefixTable:
         """A prompt goes there now; `tokens` it will hold at its end, its answer included."""
         if not prefixes:
             return
+        now = self._clock()
         # The answer is in the same memory; nobody asks for it by this name.
-        self._hold(prefixes[-1].digest + b"answer", max(0, tokens - prefixes[-1].tokens))
+        self._hold(prefixes[-1].digest + b"answer", max(0, tokens - prefixes[-1].tokens), now)
         # The longest first: a prefix is forgotten later than what goes on from it.
         for at in range(len(prefixes) - 1, -1, -1):
             before = prefixes[at - 1].tokens if at else 0
-            self._hold(prefixes[at].digest, prefixes[at].tokens - before)
+            self._hold(prefixes[at].digest, prefixes[at].tokens - before, now)
         while self._held and (self._tokens > self.capacity_tokens or len(self._held) > self._most):
-            self._tokens -= self._held.popitem(last=False)[1]
+            self._tokens -= self._held.popitem(last=False)[1][0]
 
     def forget(self) -> None:
         """The server was down: it comes back with nothing."""
         self._held.clear()
         self._tokens = 0
 
-    def _hold(self, digest: bytes, tokens: int) -> None:
-        self._tokens += tokens - self._held.pop(digest, 0)
-        self._held[digest] = tokens
+    def _hold(self, digest: bytes, tokens: int, now: float) -> None:
+        self._tokens += tokens - self._held.pop(digest, (0, 0.0))[0]
+        self._held[digest] = tokens, now
 
 
 def _message(digest: blake2b, message: Mapping[str, Any], offsets: Sequence[int]) -> Iterator[int]:

@@ -13,7 +13,7 @@ _MOST = 10_000
 
 
 class Places:
-    """Remembers where something is, by a key: the latest 10,000. May be asked from any thread."""
+    """Remembers where something is, by a key: the latest of so many. May be asked from any thread."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
@@ -23,7 +23,7 @@ class Places:
         return len(self._by_key)
 
     def get(self, key: bytes) -> str | None:
-        """The replica; None where it is not known."""
+        """Where it is, such as a replica; None where that is not known."""
         replica = self._by_key.pop(key, None)
         if replica is not None:
             self._by_key[key] = replica

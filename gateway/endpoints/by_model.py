@@ -20,7 +20,7 @@ from engines.errors import RequestError
 from engines.off_loop import off_loop
 from engines.servers.servers import Servers
 from gateway.booking import Meter
-from gateway.controls import named_session, session_of
+from gateway.controls import named_session
 from gateway.encodings import accept_only_readable
 from gateway.endpoints.incoming import Incoming
 from gateway.forward import ChunkBuffer
@@ -33,6 +33,7 @@ from gateway.stages.unspoken import not_spoken
 from router.model_names import ByModelName, plain_names
 from router.plan import Attempt
 from router.stand_ins import StandIns
+from router.turns.naming import named_by
 
 if TYPE_CHECKING:
     from gateway.limits.limiter import Limiter
@@ -147,7 +148,7 @@ class ByModel:
         not_at: frozenset[str] = frozenset()
         if asked.names_something_stored and isinstance(holder := engines[0], Servers):
             not_at = holder.only_where_stored(tenant, asked.stored_id)
-        session = session_of(named_session(asked.request.headers), asked.fields or {})
+        session = named_by(named_session(asked.request.headers), asked.fields or {})
         made = partial(
             asked.outgoing,
             tenant=tenant,

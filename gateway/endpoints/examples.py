@@ -128,7 +128,7 @@ class Examples:
         )
         admitted = await stored(asyncio.to_thread(store.keep, new))
         if admitted.outcome == "private":
-            # A private tenant's pairs are never shown again, not even to who gave them (docs/explanation/private-bank.md).
+            # A private tenant's pairs are never shown again, not even to who gave them (docs/explanation/admission.md).
             return 202, {"object": "example.put_aside"}
         kept = admitted.example
         same = (kept.question, kept.answer, kept.scope) == (new.question, new.answer, new.scope)

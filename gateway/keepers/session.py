@@ -2,46 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from engines.chat import message_text
 from router.asked import Asked
+from router.turns.naming import named_by
 from store.decisions import session_ids
 
-_LONGEST = 1024
 _BEGINNING_CHARACTERS = 4000
-_METADATA = ("session_id", "conversation_id", "thread_id", "trace_session_id")
-"""Names under `metadata` by which applications, LiteLLM and Langfuse tell sessions."""
-_NAMING = frozenset({"metadata", "conversation", "litellm_session_id", "prompt_cache_key"})
-_WITHIN_USER = "_session_"
-"""What comes before the session's id in `metadata.user_id` of Anthropic's own client."""
 
 
 def session_name(asked: Asked) -> str:
-    """By `x-understudy-session`, else by `metadata`, else by a field of OpenAI's or LiteLLM's; empty: it does not say."""
-    return asked.controls.session or named_in(asked.chat.own_fields)
-
-
-def named_in(fields: Mapping[str, Any]) -> str:
-    """How a body names its conversation; empty where it does not."""
-    if _NAMING.isdisjoint(fields):
-        return ""
-    metadata = fields.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    conversation = fields.get("conversation")
-    user = metadata.get("user_id")
-    candidates = (
-        *(metadata.get(name) for name in _METADATA),
-        user.rpartition(_WITHIN_USER)[2] if isinstance(user, str) and _WITHIN_USER in user else None,
-        fields.get("litellm_session_id"),
-        conversation.get("id") if isinstance(conversation, dict) else conversation,
-        fields.get("prompt_cache_key"),
-    )
-    for name in candidates:
-        if isinstance(name, str) and name.strip():
-            return name.strip()[:_LONGEST]
-    return ""
+    """How its client names it; empty where it does not."""
+    return named_by(asked.controls.session, asked.chat.own_fields)
 
 
 def session_of(secret: bytes, asked: Asked) -> str:

@@ -1,7 +1,7 @@
 """The stage that may answer with a similar question's answer: find a candidate, ask the gates, ask for a decision.
 
 Off the event loop but for embedding's wait, within a deadline; late or broken means that the model is asked. What comes of
-asking is handed to gateway.reuse.keepers by way of `Finished.reuse`. The rules are in docs/explanation/semantic-reuse.md.
+asking is handed to gateway.reuse.keepers by way of `Finished.reuse`. The rules are in docs/explanation/caching.md.
 """
 
 from __future__ import annotations

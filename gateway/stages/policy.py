@@ -97,6 +97,7 @@ def _ask(asked: Asked) -> Ask:
         end_user=asked.end_user,
         anonymous=arrival.anonymous,
         task=controls.task,
+        named_session=controls.session,
     )
 
 

@@ -10,10 +10,10 @@ from engines.chat import ChatRequest
 from engines.codecs.table import codec_of
 from engines.engine import Engine, EngineRequest
 from engines.large_json import dumped
-from gateway.controls import session_of
 from gateway.limits.bounding import asking_for_usage, not_asking_for_usage
 from router.asked import Asked
 from router.plan import Attempt
+from router.turns.naming import named_by
 
 
 def asking_for_its_usage(
@@ -66,7 +66,7 @@ def try_of(engine: Engine, way: Attempt, asked: Asked, wanted: ChatRequest, in_o
         call=way.call,
         placement=placement,
         as_asked=asked.chat,
-        session=session_of(asked.controls.session, asked.chat.own_fields),
+        session=named_by(asked.controls.session, asked.chat.own_fields),
         without_usage=without_usage,
         not_at=asked.not_at,
     )

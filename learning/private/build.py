@@ -1,7 +1,7 @@
 """Builds a private bank: releases noisy counts of the words of a tenant's questions; engines write examples from those.
 
 `release` spends privacy and is booked before anybody learns of it; `write` spends money only, and may be repeated. See
-docs/explanation/private-bank.md for what is guaranteed and what is not.
+docs/explanation/admission.md for what is guaranteed and what is not.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from router.choosing import features
@@ -23,6 +23,7 @@ from router.choosing.lengths import UNKNOWN_LENGTHS, NearLengths
 from router.choosing.load import EngineState, LoadKnobs, bias
 from router.choosing.reward import Weights, expected_reward, weights
 from router.plan import Action, Choice, Weighed
+from router.turns.turn import Turn
 from store.records import Vector
 
 Number = TypeVar("Number", int, float)
@@ -90,6 +91,8 @@ class Situation:
     """The longest answer that the client allows; None if it does not say."""
     seconds: Mapping[Action, float] = field(default_factory=dict)
     """Seconds that answers to such requests lately took, examples included; else the engine's own speed tells."""
+    turn: Turn | None = None
+    """Its place in its conversation, by which it is priced; None: as if it stood alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,9 @@ class _Priced:
     rank: float
     is_reference: bool
     cost_usd: float
+    alone_usd: float
+    """The cost if nothing is cached and nothing follows."""
+    answer_tokens: int
     latency_s: float
     idle_latency_s: float
 
@@ -115,9 +121,14 @@ class _Largest:
     usd_per_mtok: float
 
     @classmethod
-    def of(cls, priced: Sequence[_Priced]) -> _Largest:
+    def of(cls, priced: Sequence[_Priced], turn: Turn | None = None) -> _Largest:
+        """`turn`: cost is measured by the reference's, had it answered the turns before: to go back to it may cost more."""
+        dearest_usd = max((p.cost_usd for p in priced), default=0.0)
+        if turn is not None:
+            last = priced[-1]
+            dearest_usd = turn.home_usd(last.state.name, last.state.price, last.answer_tokens) or dearest_usd
         return cls(
-            max((p.cost_usd for p in priced), default=0.0) or 1.0,
+            dearest_usd or 1.0,
             max((p.latency_s for p in priced), default=0.0) or 1.0,
             max((p.idle_latency_s for p in priced), default=0.0) or 1.0,
             max(_per_token(p.state) for p in priced) or 1.0,
@@ -191,12 +202,14 @@ class Chooser:
         if not situation.engines:
             raise NothingToChoose("no engine")
         priced = self._priced(situation)
-        largest = _Largest.of(priced)
+        largest = _Largest.of(priced, situation.turn)
         dial = weights(situation.preference)
         options = [_option(p, largest) for p in priced]
         context = self._context(situation, dial)
         estimate, learned = self._estimated(situation, priced, options, context, bandit)
-        may = _may_be_taken(priced, situation.allowed)
+        proven = _may_be_taken(priced, situation.allowed)
+        kept_out = situation.turn.kept_out if situation.turn is not None else frozenset()
+        may = [ok and p.action.engine not in kept_out for ok, p in zip(proven, priced, strict=True)]
         allowed = _allowed(priced, may)
         is_reference = [p.is_reference for p in priced]
         lost = not_tried(estimate.qualities, estimate.deviations, is_reference, situation.max_loss)
@@ -249,6 +262,7 @@ class Chooser:
             explored=chosen != best and not floored,
             floored=floored,
             instead_of=instead_of,
+            wanted=situation.turn is not None and _wanted(dial, estimate, priced, proven),
         )
 
     def _estimated(
@@ -283,6 +297,11 @@ class Chooser:
                 generation = answer / state.tokens_per_s if state.tokens_per_s > 0 else 0.0
                 idle_first_s = _or(state.idle_first_token_s, state.first_token_s)
                 action = Action(state.name, with_examples)
+                alone_usd = cost_usd = state.price.compared_usd(prompt, answer)
+                if situation.turn is not None:
+                    cost_usd = situation.turn.cost_usd(
+                        state.name, state.price, answer, example_tokens=prompt - alone
+                    )
                 idle_s = situation.seconds.get(action, idle_first_s + generation)
                 priced.append(
                     _Priced(
@@ -290,7 +309,9 @@ class Chooser:
                         state,
                         place / last if last else 1.0,
                         place == last,
-                        state.price.compared_usd(prompt, answer),
+                        cost_usd,
+                        alone_usd,
+                        answer,
                         max(0.0, idle_s + state.first_token_s - idle_first_s),
                         idle_s,
                     )
@@ -340,6 +361,13 @@ def _prospects(
             )
         )
     return found
+
+
+def _wanted(dial: Weights, estimate: Estimate, priced: Sequence[_Priced], proven: Sequence[bool]) -> bool:
+    """Tells if another action than the reference were the best, had the request stood alone."""
+    alone = [replace(p, cost_usd=p.alone_usd) for p in priced]
+    rewards = Rewards.of(dial, _prospects(estimate, alone, _Largest.of(alone), None))
+    return not priced[rewards.best(proven)].is_reference
 
 
 def spread(

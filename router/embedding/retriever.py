@@ -75,6 +75,23 @@ class Retriever:
         few = self._index.size(tenant) <= _AT_ONCE and tenant not in self._lenders and OF_USER not in scope
         return few and self._vectors is None and self._bank.inline
 
+    def kept(self, examples: Sequence[Candidate], scope: str) -> bool:
+        """Tell if all of these are examples of this scope still, as they were. Blocks as `nearest` does."""
+        if scope and any(one.example.tenant in self._for_all_users for one in examples):
+            scope = shared_scope(scope)
+        by_tenant: dict[str, list[Example]] = {}
+        for one in examples:
+            by_tenant.setdefault(one.example.tenant, []).append(one.example)
+        return all(
+            [(e.id, e.question, e.answer, scope) for e in whose]
+            == [(e.id, e.question, e.answer, e.scope) for e in self._in_order(tenant, whose)]
+            for tenant, whose in by_tenant.items()
+        )
+
+    def _in_order(self, tenant: str, examples: Sequence[Example]) -> list[Example]:
+        found = {e.id: e for e in self._bank.by_ids(tenant, [e.id for e in examples])}
+        return [found[e.id] for e in examples if e.id in found]
+
     def nearest(
         self,
         tenant: str,

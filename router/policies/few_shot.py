@@ -20,7 +20,7 @@ from router.embedding.retriever import Retriever
 from router.embedding.templates import Templates
 from router.plan import LATE, SHADOW, Action, Ask, Attempt, Candidate, Plan
 from router.policies.late import LateDecisions
-from router.policies.nearest_examples import attempt, counts, familiar, that_fit
+from router.policies.nearest_examples import attempt, counts, familiar, of_conversation, that_fit
 from router.policies.proven import shadow, whole_is_open
 from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
 from router.prompt import tokens_needed
@@ -204,7 +204,7 @@ class FewShot:
             )
         near_enough = familiar(near, question.text, theta=knobs.theta, same_names=knobs.same_names)
         # What is proven of small engines is proven with the nearest examples, however near they are.
-        chosen = self._within_budget(near_enough if self._gate is None else near, ask, knobs)
+        chosen = self._within_budget(near_enough if self._gate is None else near, ask, knobs, question.scope)
         proof = None
         if self._gate is not None:
             bank = self._retriever.size(ask.tenant)
@@ -223,12 +223,15 @@ class FewShot:
             return "novel", None
         return ("familiar", Action(self._small, True)) if found.chosen else ("no_example_fits", None)
 
-    def _within_budget(self, nearest_first: list[Candidate], ask: Ask, knobs: Knobs) -> tuple[Candidate, ...]:
+    def _within_budget(
+        self, nearest_first: list[Candidate], ask: Ask, knobs: Knobs, scope: str
+    ) -> tuple[Candidate, ...]:
         most = knobs.max_examples if ask.max_examples is None else min(ask.max_examples, knobs.max_examples)
         budget = knobs.max_example_tokens
         if (window := self._context_tokens()) is not None:
             budget = min(budget, window - tokens_needed(ask.chat))
-        return that_fit(nearest_first, most=most, room_tokens=budget)
+        had = of_conversation(ask, scope, self._retriever, most=most, room_tokens=budget)
+        return had or that_fit(nearest_first, most=most, room_tokens=budget)
 
     def _to_large(
         self,

@@ -36,7 +36,7 @@ from router.examples.fusion import best_fused
 from router.examples.scorer import Scorer, Scores
 from router.plan import LATE, SHADOW, Action, Ask, Attempt, Candidate, Choice, ExampleSelection, Plan
 from router.policies.late import LateDecisions
-from router.policies.nearest_examples import attempt, counts, familiar, that_fit
+from router.policies.nearest_examples import attempt, counts, familiar, of_conversation, that_fit
 from router.policies.proven import shadow, whole_is_open
 from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
 from router.policies.stages import Stages
@@ -283,8 +283,10 @@ class InContext:
             # Read for each request: an engine may report its window only once it is up.
             context_tokens=self._engines[0].info.context_tokens,
         )
+        had = of_conversation(ask, decision.question.scope, self._retriever, most=limit, room_tokens=room)
         if scores is None:
-            return _ChosenExamples(that_fit(self._familiar(decision), most=limit, room_tokens=room))
+            nearest = that_fit(self._familiar(decision), most=limit, room_tokens=room)
+            return _ChosenExamples(had or nearest)
         hot = self._hot(ask.tenant)
 
         def combined(most: int, number: int | None = None) -> Combination:
@@ -299,6 +301,8 @@ class InContext:
             )
 
         found = combined(limit)
+        if had:
+            return _ChosenExamples(had, scores.quality.alone, found.quality_with)
         count = Count(len(found.chosen), 1.0, explored=False)
         if knobs.counts is not None and decision.may_explore and decision.scored:
             count = drawn(len(found.chosen), limit, knobs.counts, self._rng)
@@ -415,7 +419,7 @@ class InContext:
             offload_cap=situation.offload_cap,
             rng=self._rng,
         )
-        return choice, reason
+        return replace(choice, wanted=pick.engine != self._names[-1]), reason
 
     def _situation(
         self, decision: _Decision, chosen: _ChosenExamples, states: Sequence[EngineState]
@@ -452,6 +456,7 @@ class InContext:
             near_lengths=NearLengths.of((c.similarity, c.example.completion_tokens) for c in decision.near),
             most_answer_tokens=most_answer_tokens(ask.chat),
             seconds=self._seconds(decision.proof),
+            turn=ask.turn,
         )
 
     def _seconds(self, proof: Proof | None) -> dict[Action, float]:
@@ -524,5 +529,7 @@ def _settings(decision: _Decision, situation: Situation, choice: Choice) -> dict
 
 
 def _may_be_taken(action: Action, situation: Situation, reference: str) -> bool:
-    """Tell if an action needs no proof, or is proven."""
+    """Tell if an action needs no proof, or is proven, and suits the conversation."""
+    if situation.turn is not None and action.engine in situation.turn.kept_out:
+        return False
     return situation.allowed is None or action.engine == reference or action in situation.allowed

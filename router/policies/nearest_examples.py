@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from router.embedding.retriever import Retriever
 from router.plan import Ask, Attempt, Candidate
 from router.prompt import example_tokens, with_examples
 from router.wording.lexical_things import about_other_things, things
@@ -40,6 +41,19 @@ def that_fit(nearest_first: Iterable[Candidate], *, most: int, room_tokens: int)
             picked.append(candidate)
             room_tokens -= tokens
     return tuple(reversed(picked))
+
+
+def of_conversation(
+    ask: Ask, scope: str, retriever: Retriever, *, most: int, room_tokens: int
+) -> tuple[Candidate, ...]:
+    """The examples of the conversation's earlier turns, where they may be sent again; else none.
+
+    What stays the same is in the engine's cache. Blocks for a read of the store, where there are any.
+    """
+    examples = ask.examples
+    if not examples or len(examples) > most or sum(map(example_tokens, examples)) > room_tokens:
+        return ()
+    return examples if retriever.kept(examples, scope) else ()
 
 
 def attempt(engine: str, ask: Ask, chosen: tuple[Candidate, ...]) -> Attempt:

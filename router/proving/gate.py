@@ -265,6 +265,7 @@ class Gate:
             probing=decides is None and share <= PROBE_SHARE,
             shut=shut,
             seconds=seconds,
+            hold=partial(self._hold, ledger),
             **more,
         )
 
@@ -272,6 +273,10 @@ class Gate:
         with self._lock:
             strike()
             region.awaited.unwish(share)
+
+    def _hold(self, ledger: Ledger) -> None:
+        with self._lock:
+            ledger.assume(1.0)
 
     def whole_is_open(self, tenant: str, scope: str) -> bool:
         """Tell if an action is proven for all requests of the scope alike."""

@@ -17,7 +17,7 @@ from simulation.demo.results import Answers, Results, Summary, summary
 from simulation.demo.settings import MAX_EXAMPLES, MAX_LOSS, THETA, DemoSettings, M
 
 _PLAIN_EVERY_S = 5.0
-_SIMULATED = "Everything here is simulated: questions, engines, prices and times. See docs/explanation/simulated-world.md."
+_SIMULATED = "Everything here is simulated: questions, engines, prices and times. See docs/experiments/simulated-world.md."
 _REAL = (
     "The models and their times are real, the questions invented, the prices assumed. So few requests tell little:"
     " docs/experiments/effect.md has what was measured."
@@ -42,7 +42,7 @@ In another terminal, in this folder:
 curl {url}/metrics
       what Prometheus sees
 {admin_pages}
-Next: README.md for your own engines, docs/explanation/simulated-world.md for
+Next: README.md for your own engines, docs/experiments/simulated-world.md for
 what was simulated here."""
 
 

@@ -30,7 +30,7 @@ QUALITY_ALARM = 0.75
 REAL_WITHIN_S = 300.0
 """A real model on a busy processor takes its time."""
 THETA, M, MAX_EXAMPLES, SAME_NAMES = 0.77, 1, 5, True
-"""The policy's knobs, chosen by the sweep in docs/explanation/simulated-world.md."""
+"""The policy's knobs, chosen by the sweep in docs/experiments/simulated-world.md."""
 
 
 REPLAY_USD = 0.05

@@ -51,6 +51,16 @@ class SessionPage:
     """`before` of the next page; None: there is nothing more."""
 
 
+@dataclass(frozen=True, slots=True)
+class LatestAnswer:
+    """The latest answer of a conversation."""
+
+    engine: str
+    prompt_tokens: int
+    started_at_s: float
+    """When its request came; Unix seconds."""
+
+
 class Sessions:
     """Reads them. The requests of one are found by `Wanted(session=...)`."""
 
@@ -95,6 +105,17 @@ class Sessions:
             .fetchone()
         )
         return Session(*row) if row is not None else None
+
+    def latest_answer(self, tenant: str, id: str, model: str, since_s: float) -> LatestAnswer | None:
+        """The latest answer to a tenant's for this model, if there is one since then (seconds since 1970)."""
+        row = self._db.read().execute(
+            "SELECT engine, prompt_tokens, started_at_s FROM requests WHERE session = ? AND session <> ''"
+            " AND tenant = ? AND model = ? AND started_at_s >= ? AND outcome = 'answered' AND engine <> ''"
+            " ORDER BY started_at_s DESC LIMIT 1",
+            (id, tenant, model, since_s),
+        )
+        found = row.fetchone()
+        return LatestAnswer(*found) if found is not None else None
 
     def names(self, sessions: Iterable[Session]) -> dict[tuple[str, str], str]:
         """Content: what clients call them, by (tenant, id), as far as their last requests' texts are kept."""

@@ -25,9 +25,20 @@ async def test_every_page_leads_to_the_documentation_of_its_version(tmp_path: Pa
         assert index.status == 200 and 'href="/docs/how-to/use-the-admin-pages"' in index.text
         assert 'href="/docs/reference/settings"' in (await viewer.get("/help")).text
         page = await viewer.get("/docs/how-to/use-the-admin-pages")
-        assert page.status == 200 and "<h1>The admin pages</h1>" in page.text
-        assert '<h2 id="doc-signing-in">Signing in</h2>' in page.text
+        assert page.status == 200 and "<h1>Use the admin pages</h1>" in page.text
+        assert '<h2 id="doc-sign-in">Sign in</h2>' in page.text
         assert (await pages.stranger().get("/docs")).status == 303
+
+
+async def test_titles_and_headings_are_found_by_their_words(tmp_path: Path) -> None:
+    async with site(tmp_path) as pages:
+        viewer = await pages.person("viewer")
+        title = (await viewer.get(f"{DOCS.path}?q=glossary")).text
+        assert '<li><a href="/docs/reference/glossary">Glossary</a></li>' in title
+        shown = (await viewer.get(f"{DOCS.path}?q=SETTINGS+listen")).text
+        assert 'href="/docs/reference/settings#doc-listen"' in shown
+        nothing = await viewer.get(f"{DOCS.path}?q=<script>xyzzy")
+        assert nothing.status == 200 and "No title and no heading" in nothing.text
 
 
 @pytest.mark.parametrize("path", ["/docs/how-to/none", "/docs/..%2f..%2fadmin/app", "/docs/%00/x"])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from benchmarks.postgres.hundred_million import Measured, Plan, report
 
-PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "hundred-million-examples.md"
+PAGE = Path(__file__).parents[2] / "docs" / "experiments" / "hundred-million-examples.md"
 
 
 def test_the_page_shows_what_the_command_prints() -> None:

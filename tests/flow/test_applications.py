@@ -22,7 +22,7 @@ CODE = "You are an expert software engineer. Write python code of {{task}}. Code
 TEST = "You are an experienced QA engineer. You write test code for {{task}}. Code: {{code}}. Your test code:"
 FENCED = [{"regex": "```python\n([\\s\\S]*?)```"}, "strip"]
 TASK = "a snake game"
-GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "applications.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "reference" / "applications.md"
 USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
 
 

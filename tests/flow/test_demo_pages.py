@@ -129,7 +129,7 @@ async def key_with_limits(operator: Operator) -> str:
     assert key["limited"] and key["expires_at_s"] and key["requests"] and key["cost_usd"]
     path = f"/keys/{key['id']}"
     use: Any = (await operator.json(path))["use"]
-    assert {row["name"] for row in use} == {"Budget in all", "Requests per minute"}
+    assert {row["name"] for row in use} == {"Budget in total", "Requests per minute"}
     assert use[0]["used"] > 0, use
     for table in (f"/tenants/{tenant}.csv", f"{path}.csv"):
         rows = list(csv.DictReader((await operator.download(table)).decode("utf-8-sig").splitlines()))

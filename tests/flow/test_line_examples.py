@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -288,3 +289,44 @@ async def test_the_log_row_explains_the_decision(here: Stage) -> None:
     assert len(row.example_ids) == 1 and row.prompt_tokens == 7 and "embed" in row.stages_ms
     spent = sum(row.cost_usd for row in memory.requests.recent())
     assert spent == pytest.approx(3.0), "three tokens of the large engine at a dollar each"
+
+
+async def test_a_conversation_keeps_the_examples_of_its_first_turn(tmp_path: Path) -> None:
+    always = {"few_shot": {"theta": 0.1, "m": 1}}
+    examples = {"exact": {"enabled": False}, "examples": {"follow_ups": True}}
+    async with stage(tmp_path, model=always, memory=examples) as here:
+        await here.gate.chat(QUESTION)
+        talk = [{"role": "user", "content": ALIKE}]
+        assert (await here.gate.chat(talk)).headers["x-understudy-examples"] == "1"
+        # Another example comes, nearer to what is asked next.
+        more = "How do I list all files in a directory on Linux, the newest first?"
+        await here.gate.chat(more, {"x-understudy-engine": "large"})
+        follow_up = [*talk, {"role": "assistant", "content": "From the small one."}]
+        follow_up.append({"role": "user", "content": more})
+        got = await here.gate.chat(follow_up)
+        assert got.headers["x-understudy-engine"] == "small"
+        assert here.small.asked[-1].json["messages"] == [
+            {"role": "user", "content": QUESTION},
+            {"role": "assistant", "content": "Use ls -a."},
+            *follow_up,
+        ]
+        # A conversation that begins now gets both.
+        assert (await here.gate.chat(more + " Please.")).headers["x-understudy-examples"] == "2"
+
+
+async def test_a_deleted_example_is_not_sent_again_in_its_conversation(tmp_path: Path) -> None:
+    always = {"few_shot": {"theta": 0.1, "m": 1}}
+    examples = {"exact": {"enabled": False}, "examples": {"follow_ups": True}}
+    async with stage(tmp_path, model=always, memory=examples) as here:
+        await here.gate.chat(QUESTION)
+        talk = [{"role": "user", "content": ALIKE}]
+        await here.gate.chat(talk)
+        memory = here.gate.gateway.memory
+        assert memory is not None
+        bank = memory.store.examples
+        found = [example.id for example in bank.newest("default", 10)]
+        assert await asyncio.to_thread(bank.remove("default", found).result) == 1
+        await here.gate.settled()
+        follow_up = [*talk, {"role": "assistant", "content": "Yes."}, {"role": "user", "content": "Why?"}]
+        got = await here.gate.chat(follow_up)
+        assert got.headers["x-understudy-engine"] == "large" and len(here.small.asked) == 1

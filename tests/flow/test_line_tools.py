@@ -111,3 +111,18 @@ async def test_no_answer_that_calls_a_tool_becomes_an_example(tmp_path: Path, st
         await asked(gate, 2)
         memory = gate.gateway.memory
         assert memory is not None and memory.store.examples.count() == 0
+
+
+async def test_a_tool_loop_goes_on_at_the_engine_that_began_it(tmp_path: Path) -> None:
+    async with tools(tmp_path, "route", right) as (gate, of_small):
+        first = [{"role": "user", "content": "What is the weather in Rome"}]
+        by_small = await gate.chat(first, {"x-understudy-engine": "small"}, tools=TOOLS)
+        said = by_small.json["choices"][0]["message"]
+        result = {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "Sunny."}
+        then = await gate.chat([*first, said, result], tools=TOOLS)
+        assert then.headers["x-understudy-engine"] == "small", "although nothing is proven of it"
+        assert len(of_small) == 2
+        again = await gate.chat(
+            [*first, said, result, said | {"tool_calls": None, "content": "Sunny."}, *first]
+        )
+        assert again.headers["x-understudy-engine"] == "large", "the next question is free again"

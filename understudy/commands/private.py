@@ -51,7 +51,7 @@ _BUDGET = click.option(
 
 @click.group()
 def private() -> None:
-    """Differentially private banks: see docs/explanation/private-bank.md."""
+    """Differentially private banks: see docs/explanation/admission.md."""
 
 
 @private.command()

@@ -83,7 +83,7 @@ _WHY_NOT = {
     "general_settings.proxy_batch_write_at": "rows are written as requests end",
     "general_settings.disable_spend_logs": "memory.log_requests",
     "general_settings.alerting": (
-        "`webhooks` tell of budgets, engines, disk and keys, in another form than Slack's: a program of yours in between"
+        "`webhooks` tell of budgets, engines, disk and keys: each has a url, and shape slack, teams or pagerduty"
     ),
     "general_settings.alerting_threshold": "`webhooks` tell of engines that are down; Prometheus of slow ones",
     "general_settings.alert_types": "`webhooks.events` names them",

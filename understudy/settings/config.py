@@ -115,8 +115,8 @@ class Config(Settings):
     admin: AdminSettings = Field(AdminSettings(), description="The admin pages, on an address of their own.")
     webhooks: tuple[WebhookSettings, ...] = Field(
         (),
-        description="Who is told of budgets nearly spent, engines down, a full disk and keys that end: each {url, secret, "
-        "events}; url and secret are required, events null for all of them.",
+        description="Who is told of budgets nearly spent, engines down, a full disk and keys that end: each {url, shape, "
+        "secret, events}. shape: standard (signed with secret), json, slack, teams or pagerduty; events null for all.",
     )
     log: LogSettings = Field(LogSettings(), description="Logging.")
     guardrails: dict[str, GuardrailSettings] = Field(

@@ -30,6 +30,7 @@ def doubts(config: Config) -> list[str]:
         *(told for name, model in config.models.items() for told in _of_model(config, name, model)),
         *_key_ids(config),
         *_models_of_keys(config),
+        *_webhooks(config),
         *config.unspoken(),
         *refusing.everything,
         *refusing.some,
@@ -126,3 +127,12 @@ def _models_of_keys(config: Config) -> Iterator[str]:
                         f"{where}.{setting}.models has {glob!r}, which is none of `models`"
                         f"{slip or ': name one of ' + (', '.join(served) or 'them')}"
                     )
+
+
+def _webhooks(config: Config) -> Iterator[str]:
+    for number, one in enumerate(config.webhooks):
+        if (shape := one.other_shape()) is not None:
+            yield (
+                f"webhooks.{number}.url leads to {shape}, which does not read shape {one.shape}: set"
+                f" webhooks.{number}.shape to {shape}"
+            )

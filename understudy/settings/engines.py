@@ -214,6 +214,12 @@ class EngineSettings(Settings):
         max_length=64,
         description="Where it answers, such as eu: tenants with a region are answered there only; empty: nobody said.",
     )
+    cache_ttl_s: float | None = Field(
+        None,
+        ge=0,
+        description="Seconds for which its provider keeps a prompt's beginning cached after its use; 0: not at all. null: "
+        "300, and with vLLM for as long as its memory has room.",
+    )
     max_in_flight: int = Field(
         256, ge=1, description="Requests asked of it, or of each replica, at once; more wait in the queue."
     )

@@ -87,7 +87,7 @@ tenants:
 components:
   web: {kind: search, url: "https://search.example/api?q={query}&count={k}", hits: /results, text: [/title, /text]}
 """,
-    "applications": "applications: {infer: show}  # docs/explanation/applications.md",
+    "applications": "applications: {infer: show}  # docs/explanation/workflows.md",
     "guardrails": """\
 guardrails:
   pii: {url: "http://127.0.0.1:9000/check", api_key: "${GUARD_KEY}", on_failure: refuse}  # docs/how-to/guardrails.md

@@ -69,7 +69,7 @@ class ExampleSettings(Settings):
 
 
 class SemanticReuseSettings(Settings):
-    """Answering a similar question from the cache: see docs/explanation/semantic-reuse.md."""
+    """Answering a similar question from the cache: see docs/explanation/caching.md."""
 
     deltas: dict[str, float] = Field(
         {},

@@ -21,7 +21,7 @@ class PrivateAdvanced(Settings):
 
 
 class PrivateSettings(Settings):
-    """Private banks (see docs/explanation/private-bank.md). An extra: pip install 'understudy-gateway[privacy]'."""
+    """Private banks (see docs/explanation/admission.md). An extra: pip install 'understudy-gateway[privacy]'."""
 
     tenants: tuple[str, ...] = Field(
         (),

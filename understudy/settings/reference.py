@@ -30,7 +30,7 @@ _WAITING = """\
 
 Seconds that an engine has (`engines.*.advanced`, `upstream.advanced`) where the setting is null. What is set holds always.
 
-| setting | alone | while another engine [stands in](../how-to/failover.md#who-stands-in) |
+| setting | alone | while another engine [stands in](failover.md#who-stands-in) |
 |---|---|---|
 | `connect_s` | 5 | 5 |
 | `first_data_s` | 600 | 3 times what this engine lately needed; at least 60, or 300 for models that reason |

@@ -26,7 +26,7 @@ def time_zone(name: str) -> tzinfo:
 
 
 class KvPlanSettings(Settings):
-    """Which examples stand first in prompts and stay in engines' prefix caches (see docs/explanation/warm-prefixes.md)."""
+    """Which examples stand first in prompts and stay in engines' prefix caches (see docs/explanation/engines.md)."""
 
     engines: tuple[str, ...] = Field(
         (), description="Engines with a prefix cache whose hot examples come first."

@@ -7,12 +7,23 @@ import binascii
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from understudy.settings.group import Settings
+from understudy.webhooks.shapes import Shape
 
 Event = Literal["budget.crossed", "engine.down", "engine.up", "quality.alarm", "disk.low", "key.expiring"]
 _PREFIX = "whsec_"
+_HOSTS = {
+    "hooks.slack.com": "slack",
+    "hooks.slack-gov.com": "slack",
+    "webhook.office.com": "teams",
+    "logic.azure.com": "teams",
+    "environment.api.powerplatform.com": "teams",
+    "events.pagerduty.com": "pagerduty",
+    "events.eu.pagerduty.com": "pagerduty",
+}
+"""Shapes by the hosts that read nothing else."""
 _LEAST_BYTES, _MOST_BYTES = 24, 64
 
 
@@ -30,27 +41,53 @@ def _checked_url(url: SecretStr) -> SecretStr:
     return url
 
 
-def _checked_secret(secret: SecretStr) -> SecretStr:
-    text = secret.get_secret_value().removeprefix(_PREFIX)
+def _check_signing(secret: str) -> None:
     try:
-        size = len(base64.b64decode(text, validate=True))
+        size = len(base64.b64decode(secret.removeprefix(_PREFIX), validate=True))
     except (binascii.Error, ValueError):
         size = 0
     if not _LEAST_BYTES <= size <= _MOST_BYTES:
         raise ValueError(
-            f"must be {_PREFIX} and {_LEAST_BYTES} to {_MOST_BYTES} random bytes in base64: write ${{NAME}}, and make one "
-            "with `openssl rand -base64 32`"
+            f"secret must be {_PREFIX} and {_LEAST_BYTES} to {_MOST_BYTES} random bytes in base64: write ${{NAME}}, and "
+            "make one with `openssl rand -base64 32`"
         )
-    return secret
 
 
 class WebhookSettings(Settings):
-    """One receiver. Messages are signed as Standard Webhooks has it, and hold no text of requests or answers."""
+    """One receiver. Messages hold no text of requests or answers."""
 
     url: Annotated[SecretStr, AfterValidator(_checked_url)] = Field(
         description="Where messages are posted. It may lead into a private network; redirects are not followed."
     )
-    secret: Annotated[SecretStr, AfterValidator(_checked_secret)] = Field(
-        description="What messages are signed with, which the receiver knows: whsec_ and base64; write ${NAME}."
+    shape: Shape = Field(
+        "standard",
+        description="What is posted: standard (Standard Webhooks, signed), json (the same, not signed), slack, teams (an "
+        "Adaptive Card for a workflow) or pagerduty (Events API v2).",
+    )
+    secret: SecretStr | None = Field(
+        None,
+        description="Of shape standard what messages are signed with, whsec_ and base64; of pagerduty the routing key; "
+        "write ${NAME}. Other shapes have none.",
     )
     events: tuple[Event, ...] | None = Field(None, description="What it is told; null: everything.")
+
+    @model_validator(mode="after")
+    def _secret_of_its_shape(self) -> WebhookSettings:
+        secret = None if self.secret is None else self.secret.get_secret_value()
+        if secret is None and self.shape == "standard" and (shape := self.other_shape()):
+            raise ValueError(f"url leads to {shape}: set shape: {shape}")
+        if self.shape == "standard":
+            _check_signing(secret or "")
+        elif self.shape == "pagerduty" and len((secret or "").split()) != 1:
+            raise ValueError("secret must be the routing key of a service's Events API v2 integration")
+        elif self.shape in ("json", "slack", "teams") and secret is not None:
+            raise ValueError(f"shape is {self.shape}, whose messages are not signed: take secret away")
+        return self
+
+    def other_shape(self) -> str | None:
+        """The shape that the URL's host reads, where that is another one; null: none is known to be."""
+        host = urlsplit(self.url.get_secret_value()).hostname or ""
+        found = next(
+            (shape for end, shape in _HOSTS.items() if host == end or host.endswith("." + end)), None
+        )
+        return found if found != self.shape else None

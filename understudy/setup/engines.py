@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 _LEVELS = logging.getLevelNamesMapping()
 
+_HOSTED_CACHE_TTL_S = 300.0
+"""Of the caches of Anthropic, OpenAI and Azure: five minutes after their last use, or more."""
 UPSTREAM = "upstream"
 """The default upstream's name among the engines."""
 
@@ -202,6 +204,7 @@ def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config, re
         attempts=settings.advanced.attempts,
         apis=settings.spoken,
         region=settings.region,
+        cache_ttl_s=_cache_ttl_s(settings),
         holds_key=holds_key,
         replica=replica,
         tells_usage=TellsUsage(settings.tells_usage),
@@ -270,6 +273,11 @@ def _upstream(settings: Upstream, tenant_headers: tuple[str, ...]) -> OpenAIHTTP
         case "azure":
             return AzureHTTP(info, settings.url, api_version=settings.api_version, **over_http)
     return OpenAIHTTP(info, settings.url, **over_http)
+
+
+def _cache_ttl_s(settings: AnyEngine) -> float | None:
+    hosted = isinstance(settings, OpenAIEngine | AnthropicEngine | AzureEngine)
+    return _HOSTED_CACHE_TTL_S if settings.cache_ttl_s is None and hosted else settings.cache_ttl_s
 
 
 def _local(info: EngineInfo, settings: VLLMLocalEngine, tenants: Tenants) -> Engine:

@@ -13,8 +13,10 @@ from gateway.keepers.request import RequestKeeper
 from gateway.keepers.response import ResponseKeeper
 from gateway.keepers.task import TaskKeeper
 from gateway.keepers.text import Allowance, TextKeeper
+from gateway.keepers.turn import TurnKeeper
 from gateway.keepers.use import UseKeeper
 from gateway.task_metrics import TaskMetrics
+from router.turns.conversations import Conversations
 from store.admission.cutting import EMBEDDED_CHARACTERS
 from understudy.built import Built
 from understudy.settings.memory import MemorySettings
@@ -57,6 +59,9 @@ def keepers(built: Built) -> list[Keeper]:
             )
         )
     if memory.embedder is not None and store.indexes is not None:
+        if any(model.policy != "fixed" for model in config.models.values()):
+            built.conversations = Conversations(built.engines)
+            found.append(TurnKeeper(built.conversations))
         dearest = max((e.price.output_usd_per_mtok or 0.0 for e in config.engines.values()), default=0.0)
         keeper = ExampleKeeper(
             store.examples,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,7 +12,11 @@ from learning.training.dial_follower import Apply, DialFollower
 from learning.training.metrics import LearningMetrics
 from router.finished import Finished
 from router.plan import Policy
+from router.policies.in_conversation import Elsewhere, InConversation
 from router.proving.gate import Gate
+from router.turns.conversations import IDLE_S
+from store.decisions import session_ids
+from store.decisions.sessions import LatestAnswer
 from understudy.built import Built
 from understudy.setup.few_shot import few_shot
 from understudy.setup.pipeline import fixed
@@ -45,9 +50,31 @@ def _gates(built: Built) -> Mapping[str, Gate]:
 
 
 def _policy(built: Built, name: str, turns: dict[str, Apply], gate: Gate | None) -> Policy:
-    config, memory, settings = built.config, built.remembered, built.config.models[name]
+    settings = built.config.models[name]
     if settings.policy == "fixed":
         return fixed(settings)
+    assert built.conversations is not None
+    routing = _routing(built, name, turns, gate)
+    return InConversation(routing, built.conversations, settings.ways, _elsewhere(built))
+
+
+def _elsewhere(built: Built) -> Elsewhere | None:
+    """How to find what other workers answered; None where there are none, or no rows of requests."""
+    memory, store = built.remembered, built.remembered.store
+    if memory.requests is None or (built.config.listen.workers == 1 and store.reads.inline):
+        return None
+    answers, secret = store.decisions.sessions, store.secret
+
+    async def latest(tenant: str, name: str, model: str) -> LatestAnswer | None:
+        since_s = time.time() - IDLE_S
+        named = session_ids.named(secret, name)
+        return await store.reads.in_time(answers.latest_answer, tenant, named, model, since_s)
+
+    return latest
+
+
+def _routing(built: Built, name: str, turns: dict[str, Apply], gate: Gate | None) -> Policy:
+    config, memory, settings = built.config, built.remembered, built.config.models[name]
     if settings.policy == "few_shot":
         rule = few_shot(settings, config, memory, built.engines, built.threads, gate)
         turns[name] = rule.turn

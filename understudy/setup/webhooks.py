@@ -27,8 +27,9 @@ def add_to(built: Built) -> None:
     endpoints = [
         Endpoint(
             one.url.get_secret_value(),
-            one.secret.get_secret_value(),
+            "" if one.secret is None else one.secret.get_secret_value(),
             frozenset(get_args(Event) if one.events is None else one.events),
+            one.shape,
         )
         for one in config.webhooks
     ]

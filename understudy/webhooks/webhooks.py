@@ -24,6 +24,7 @@ from standardwebhooks.webhooks import Webhook
 from store.guarding import check_here
 from store.jobs.leases import Lease
 from store.jobs.webhooks import Crossing, Message, State, WebhookOutbox
+from understudy.webhooks.shapes import SIGNED, Shape, shaped
 
 log = structlog.get_logger(__name__)
 
@@ -44,12 +45,15 @@ class Endpoint:
 
     url: str = field(repr=False)
     secret: str = field(repr=False)
+    """What signs messages; of PagerDuty the routing key; else empty."""
     events: frozenset[str]
+    shape: Shape = SIGNED
 
     @property
     def id(self) -> str:
-        """Under which its messages are kept: its URL may hold a token."""
-        return hashlib.sha256(self.url.encode()).hexdigest()[:24]
+        """Under which its messages are kept: its URL may hold a token. Services of PagerDuty share one URL."""
+        of = self.url + self.secret if self.shape == "pagerduty" else self.url
+        return hashlib.sha256(of.encode()).hexdigest()[:24]
 
 
 class WebhookMetrics:
@@ -185,16 +189,18 @@ class Webhooks:
     ) -> tuple[str, float]:
         """(status or a word, seconds that the receiver asks to wait)."""
         at = datetime.fromtimestamp(int(self._clock()), UTC)
+        body = shaped(endpoint.shape, message.id, message.body, endpoint.secret)
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "understudy-webhooks",
             "webhook-id": message.id,
-            "webhook-timestamp": str(int(at.timestamp())),
-            "webhook-signature": Webhook(endpoint.secret).sign(message.id, at, message.body),
         }
+        if endpoint.shape == SIGNED:
+            headers["webhook-timestamp"] = str(int(at.timestamp()))
+            headers["webhook-signature"] = Webhook(endpoint.secret).sign(message.id, at, body)
         try:
             async with session.post(
-                endpoint.url, data=message.body.encode(), headers=headers, allow_redirects=False
+                endpoint.url, data=body.encode(), headers=headers, allow_redirects=False
             ) as response:
                 wait = response.headers.get("Retry-After", "")
                 return str(response.status), float(wait) if wait.isascii() and wait.isdigit() else 0.0

@@ -130,5 +130,20 @@ def test_a_table_stays_within_its_bounds(sent: list[tuple[int, int, int]]) -> No
         prefixes = tuple(Prefix(f"{app}.{n}".encode(), 70 * (n + 1)) for n in range(length))
         table.sent(prefixes, prefixes[-1].tokens + answer)
         assert len(table) <= 20
-        assert table._tokens == sum(table._held.values()) <= 1000
+        assert table._tokens == sum(tokens for tokens, _ in table._held.values()) <= 1000
         assert table.cached_tokens(prefixes) in (0, *(p.tokens for p in prefixes))
+
+
+def test_a_providers_cache_forgets_what_was_not_used_for_its_time_to_live_and_holds_nothing_short() -> None:
+    now = [0.0]
+    table = PrefixTable(10**9, ttl_s=300.0, least_tokens=200, clock=lambda: now[0])
+    first, short = prefixes_of(chat(("user", BOOK))), prefixes_of(chat(("user", BOOK[:300])))
+    table.sent(first, 0)
+    table.sent(short, 0)
+    assert (table.cached_tokens(first), table.cached_tokens(short)) == (first[-1].tokens, 0)
+    now[0] = 299.0
+    table.sent(first, 0)
+    now[0] = 598.0
+    assert table.cached_tokens(first) == first[-1].tokens
+    now[0] = 600.0
+    assert table.cached_tokens(first) == 0

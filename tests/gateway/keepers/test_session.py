@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from engines.chat import ChatRequest
-from gateway.keepers.session import named_in, session_name, session_of
+from gateway.keepers.session import session_name, session_of
 from router.asked import Controls
+from router.turns.naming import named_by
 from store.decisions.session_ids import is_named
 from tests.finished import finished
 
@@ -28,11 +29,12 @@ SECRET = b"s" * 32
         ({"conversation": {"id": "conv_1"}}, "conv_1"),
         ({"conversation": "conv_2"}, "conv_2"),
         ({"prompt_cache_key": "p"}, "p"),
+        ({"session_id": "s2"}, "s2"),
         ({"metadata": "x", "prompt_cache_key": 7}, ""),
     ],
 )
 def test_a_body_names_its_conversation_in_one_of_several_ways(fields: dict[str, Any], name: str) -> None:
-    assert named_in(fields) == name
+    assert named_by(None, fields) == name
 
 
 def chat(*turns: str, **fields: Any) -> ChatRequest:

@@ -27,6 +27,7 @@ from router.choosing.features import Examples, Request
 from router.choosing.lengths import NearLengths
 from router.choosing.load import EngineState
 from router.plan import Action, Choice
+from router.turns.turn import Turn
 from tests.knobs import chooser_knobs
 
 SMALL = EngineState("small", Price(0.5, 1.0), first_token_s=0.2, tokens_per_s=100)
@@ -295,6 +296,46 @@ def test_an_answer_is_expected_to_be_as_long_as_those_to_near_questions() -> Non
     near = NearLengths.of([(1.0, 20), (0.65, 50), (0.2, 9000), (0.9, 0)])
     large = choose(replace(SITUATION, near_lengths=near)).weighed[-1]
     assert large.cost_usd == pytest.approx((50 * 10.0 + round((1.5 * 30 + 0.2 * 256) / 1.7) * 30.0) / 1e6)
+
+
+CACHED = Price(10.0, 30.0, cached_input_usd_per_mtok=1.0, cache_write_usd_per_mtok=12.5)
+TURN = Turn(
+    engine="small", prompt_tokens=50_000, held={"small": 49_000.0}, caching={"large": 1.0, "small": 1.0}
+)
+TALK = replace(
+    SITUATION,
+    engines=(SMALL, replace(LARGE, price=CACHED)),
+    examples=Examples(),
+    prompt_tokens=50_000,
+    turn=TURN,
+)
+
+
+def test_a_turn_is_priced_by_what_caches_hold() -> None:
+    at_home = replace(TURN, engine="large", held={"large": 49_000.0})
+    found = choose(replace(TALK, turn=at_home)).weighed[-1]
+    assert found.cost_usd == pytest.approx((49_000 * 1.0 + 1_000 * 12.5 + 256 * 30.0) / 1e6)
+    cold = choose(TALK).weighed[-1]
+    assert cold.cost_usd == pytest.approx((50_000 * 12.5 + 256 * 30.0) / 1e6)
+
+
+def test_to_go_back_to_a_cold_reference_costs_more_than_all_of_its_price_and_quality_decides() -> None:
+    at_home = replace(TURN, held_at_home=49_000.0)
+    for quality, warm, cold in ((0.93, "large", "small"), (0.2, "large", "large")):
+        bandit = Known({("small", False): quality, ("large", False): 1.0}, deviation=0.0)
+        still = {"may_explore": False}
+        home = replace(at_home, engine="large", held={"large": 49_000.0})
+        for turn, expected in ((home, warm), (at_home, cold)):
+            choice = choose(replace(TALK, turn=turn, **still), bandit)
+            assert choice.weighed[choice.chosen].action.engine == expected
+
+
+def test_an_engine_that_is_kept_out_has_no_probability_and_is_still_wanted() -> None:
+    bandit = Known({("small", False): 1.0, ("large", False): 1.0}, deviation=0.0)
+    turn = replace(TURN, engine="large", kept_out=frozenset({"small"}))
+    choice = choose(replace(TALK, turn=turn), bandit)
+    assert [each.probability for each in choice.weighed] == [0.0, 1.0]
+    assert choice.wanted and not choose(replace(TALK, turn=None), bandit).wanted
 
 
 def test_without_engines_there_is_nothing_to_choose() -> None:

@@ -199,6 +199,17 @@ def test_sessions_are_paged_by_their_last_request(store: Store) -> None:
     assert sessions.page(limit=9, before_s=rest.next).rows == () or rest.next is None
     assert [one.id for one in sessions.page(tenant="a1", least_requests=2).rows] == ["nb", "na"]
     assert sessions.get("a1", "na") == rest.rows[0] and sessions.get("a1", "x") is None
+    latest = sessions.latest_answer("a1", "na", "gpt-4o", 0.0)
+    assert latest is not None
+    row = store.decisions.requests.get("req-5")
+    assert row is not None
+    assert (latest.engine, latest.prompt_tokens, latest.started_at_s) == (
+        row.engine,
+        row.prompt_tokens,
+        row.started_at_s,
+    )
+    assert sessions.latest_answer("a1", "na", "gpt-4o", row.started_at_s + 1.0) is None
+    assert sessions.latest_answer("a1", "na", "another", 0.0) is None
     kept(store, 5)
     assert sessions.names([rest.rows[0]]) == {("a1", "na"): "trip to Rome"}
 

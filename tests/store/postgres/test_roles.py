@@ -15,9 +15,12 @@ from store import Store
 from store.postgres.connecting import connect
 from store.postgres.schema import grant, migrate
 
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "postgresql.md"
-AS_SUPERUSER, POOLED, VACUUMED = re.findall(
-    r"^```sql\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = (DOCS / "how-to" / "postgresql.md", DOCS / "reference" / "postgresql.md")
+AS_SUPERUSER, POOLED, VACUUMED = (
+    block
+    for page in PAGES
+    for block in re.findall(r"^```sql\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
 )
 
 

@@ -19,6 +19,7 @@ from store import Store
 from store.jobs.webhooks import Crossing, Message
 from tests.aiohttp_server import aiohttp_server
 from tests.patience import PATIENCE_S, until
+from understudy.webhooks.shapes import Shape
 from understudy.webhooks.webhooks import Endpoint, WebhookMetrics, Webhooks
 
 SECRET = "whsec_" + "c2VjcmV0" * 6
@@ -54,7 +55,9 @@ async def receivers() -> AsyncIterator[Receivers]:
 
 
 def down(name: str = "engine:a") -> Crossing:
-    body = json.dumps({"type": "engine.down", "data": {"engine": "a"}})
+    body = json.dumps(
+        {"type": "engine.down", "timestamp": "2027-01-01T00:00:00+00:00", "data": {"engine": "a"}}
+    )
     return Crossing(name, "down", "up", "engine.down", body)
 
 
@@ -66,6 +69,17 @@ async def running(
     retry_after_s: tuple[float, ...] = (0.0, 0.0),
 ) -> AsyncIterator[Webhooks]:
     endpoints = [Endpoint(url, SECRET, ALL) for url in urls]
+    async with delivering(store, endpoints, look, retry_after_s) as made:
+        yield made
+
+
+@asynccontextmanager
+async def delivering(
+    store: Store,
+    endpoints: list[Endpoint],
+    look: Callable[[float], list[Crossing]],
+    retry_after_s: tuple[float, ...] = (0.0, 0.0),
+) -> AsyncIterator[Webhooks]:
     made = Webhooks(
         store.jobs.webhooks,
         store.jobs.leases.lease("webhooks"),
@@ -103,6 +117,22 @@ async def test_a_message_is_signed_posted_once_and_says_nothing_secret(store: St
     async with receivers() as there, running(store, [there.url + "/fine"], lambda _: [down()]):
         await asyncio.sleep(0.2)
         assert there.got == {}
+
+
+async def test_receivers_read_their_own_shapes(store: Store) -> None:
+    shapes: tuple[Shape, ...] = ("json", "slack", "teams", "pagerduty")
+    async with receivers() as there:
+        there.says = {"/slack": [200], "/teams": [202], "/pagerduty": [202]}
+        endpoints = [Endpoint(f"{there.url}/{shape}", "r0uting", ALL, shape) for shape in shapes]
+        async with delivering(store, endpoints, lambda _: [down()]):
+            await until(lambda: all(there.got["/" + shape] for shape in shapes), "each is told")
+        told = {shape: json.loads(there.got["/" + shape][0][1]) for shape in shapes}
+        assert not any("webhook-signature" in there.got["/" + shape][0][0] for shape in shapes)
+    assert told["json"]["type"] == "engine.down"
+    assert told["slack"]["text"].startswith("*Engine a is down*")
+    assert told["teams"]["attachments"][0]["content"]["body"][0]["text"] == "Engine a is down"
+    assert told["pagerduty"]["routing_key"] == "r0uting"
+    assert "r0uting" not in json.dumps([told[shape] for shape in ("json", "slack", "teams")])
 
 
 async def test_a_look_that_began_before_a_post_ended_posts_nothing_twice(

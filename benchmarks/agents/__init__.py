@@ -1,0 +1,1 @@
+"""What conversations cost with the product's router and without: see `__main__`."""
