@@ -56,14 +56,12 @@ _WHY_NOT = {
     "router_settings.enable_tag_filtering": "requests are not told apart by tags: give each a model name of its own",
     "router_settings.tag_filtering_match_any": "requests are not told apart by tags",
     "router_settings.content_policy_fallbacks": "a refusal is an answer here, and is passed on",
-    "router_settings.default_fallbacks": "name the engines that stand in for each model in models.*.engines",
     "router_settings.retry_after": "Retry-After of the engine is heeded, else the pause grows by itself",
     "router_settings.disable_cooldowns": "engines.*.advanced.breaker_failures sets how late the breaker opens",
     "router_settings.provider_budget_config": "dollars are limited for keys, tenants and end users, not for engines",
     "litellm_settings.drop_params": "requests go out as they came; an engine that refuses one says so",
     "litellm_settings.modify_params": "requests go out as they came",
     "litellm_settings.content_policy_fallbacks": "a refusal is an answer here, and is passed on",
-    "litellm_settings.default_fallbacks": "name the engines that stand in for each model in models.*.engines",
     "litellm_settings.default_team_settings": "`understudy tenants create` makes each tenant with its own limits",
     "litellm_settings.default_internal_user_params": "users of a UI have no keys of their own: `understudy keys create`",
     "litellm_settings.upperbound_key_generate_params": "keys are made by operators: `understudy keys create`",
@@ -203,6 +201,10 @@ class _Import:
             f"port {_PORT} and paths without /v1, as with LiteLLM, but on this machine's own address: set listen.host to "
             "let others in",
         )
+        self.report.change(
+            "health probes",
+            "/healthz in place of /health/liveliness and /health/liveness, /readyz in place of /health/readiness",
+        )
 
     # ---- settings, one by one
 
@@ -273,6 +275,9 @@ class _Import:
             names = list(self.made.models) if said == _EVERY else [said]
             for name in names if behind else ():
                 self._put_behind(f"{where}.{said}", name, behind)
+
+    def _read_default_fallbacks(self, where: str, value: Any) -> None:
+        self._read_fallbacks(where, [{_EVERY: value}])
 
     def _put_behind(self, where: str, name: str, behind: list[str]) -> None:
         if name not in self.made.models:

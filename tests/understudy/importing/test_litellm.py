@@ -26,6 +26,7 @@ VARIABLES = {
     "AZURE_API_KEY_EU": "eu-key",
     "AZURE_API_KEY_FR": "fr-key",
     "ANTHROPIC_API_KEY": "anthropic-key",
+    "COHERE_API_KEY": "cohere-key",
     "DEEPSEEK_API_KEY": "deepseek-key",
     "GEMINI_API_KEY": "gemini-key",
     "GROQ_API_KEY": "groq-key",
@@ -40,6 +41,7 @@ PATHS = {
     "dall-e-3": ("/images/generations", {"prompt": "A house."}),
     "whisper": ("/audio/speech", {"input": "Q?", "voice": "alloy"}),
     "moderation": ("/moderations", {"input": "Q?"}),
+    "rerank": ("/rerank", {"query": "Q?", "documents": ["A."]}),
 }
 """How each model that is no chat model is asked."""
 
