@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from understudy.importing import bifrost
 from understudy.importing.bounded_yaml import read_bounded
 from understudy.importing.litellm_deployments import (
     Made,
@@ -115,9 +116,29 @@ def imported(text: str, prices: Fields = MappingProxyType({})) -> tuple[dict[str
     Raises NotLiteLLM, bounded_yaml.TooMuch and yaml.YAMLError.
     """
     data = read_bounded(text)
+    if bifrost.is_bifrost(data):
+        report = Report()
+        config, made = bifrost.imported(data, prices, report)
+        if not made.models:
+            raise NotLiteLLM(_nothing_served(report))
+        return config, _with_variables(config, report)
     if not isinstance(data, dict) or not isinstance(data.get("model_list"), list):
-        raise NotLiteLLM("it has no model_list, which every LiteLLM configuration has")
+        raise NotLiteLLM(
+            "it has no model_list, which every LiteLLM configuration has, and no providers, which every one of Bifrost has"
+        )
     return _Import(data, prices).done()
+
+
+def _nothing_served(report: Report) -> str:
+    why = "; ".join(dict.fromkeys(note.text for note in report.left_out))
+    return f"none of its models can be served here: {why}"
+
+
+def _with_variables(config: dict[str, Any], report: Report) -> Report:
+    """Keeps the variables that the configuration reads."""
+    read = set(_REFERENCE.findall(str(config)))
+    report.variables = {name: said for name, said in report.variables.items() if name in read}
+    return report
 
 
 class _Import:
@@ -135,8 +156,7 @@ class _Import:
             self.data["model_list"], self.data.get("credential_list"), report, self.prices
         )
         if not self.made.models:
-            why = "; ".join(dict.fromkeys(note.text for note in report.left_out))
-            raise NotLiteLLM(f"none of its models can be served here: {why}")
+            raise NotLiteLLM(_nothing_served(report))
         counted = len(self.data["model_list"])
         report.take(
             "model_list",
@@ -159,9 +179,7 @@ class _Import:
             if section not in _SECTIONS and not str(section).startswith("x-"):
                 report.leave(str(section)[:80], _WHY_NOT.get(str(section), _DEFAULT_WHY))
         config = self._config()
-        read = set(_REFERENCE.findall(str(config)))
-        report.variables = {name: said for name, said in report.variables.items() if name in read}
-        return config, report
+        return config, _with_variables(config, report)
 
     def _config(self) -> dict[str, Any]:
         made, config = self.made, self.config

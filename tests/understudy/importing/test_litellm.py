@@ -364,6 +364,30 @@ def test_values_of_any_kind_end_in_a_configuration_or_a_reason(
     assert config["models"] and report.lines()
 
 
+BIFROST = st.sampled_from(
+    [
+        *("keys", "value", "models", "weight", "aliases", "azure_key_config", "endpoint", "deployments"),
+        *("network_config", "base_url", "max_retries", "extra_headers", "concurrency_and_buffer_size"),
+    ]
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(key=st.dictionaries(BIFROST, ANY), provider=st.dictionaries(BIFROST, ANY), other=ANY)
+def test_values_of_any_kind_in_bifrost_s_file_end_in_a_configuration_or_a_reason(
+    key: dict[str, Any], provider: dict[str, Any], other: Any
+) -> None:
+    keys = [{"value": "env.K", "models": ["a"], **key}, other]
+    data = {
+        "providers": {"openai": {"keys": keys, **provider}, "azure": {**provider, "keys": keys}, 7: other}
+    }
+    try:
+        config, report = imported(yaml.safe_dump(data))
+    except NotLiteLLM:
+        return
+    assert config["models"] and report.lines()
+
+
 BUDGET = {"litellm_settings": {"max_budget": 1000, "max_end_user_budget": 5}}
 
 

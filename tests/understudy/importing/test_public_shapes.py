@@ -232,6 +232,49 @@ SHAPES: dict[str, tuple[str, list[str], list[str]]] = {
         ["gpt-4o"],
         ["default_team_settings", "pass_through_endpoints", "allowed_routes"],
     ),
+    "bifrost's smallest": (
+        '{"$schema": "https://www.getbifrost.ai/schema", "providers": {"openai": {"keys": [{"name": "p", '
+        '"value": "env.OPENAI_API_KEY", "models": ["*"], "weight": 1.0}]}}, "config_store": {"enabled": false}}',
+        ["*"],
+        ["without openai/ before its name", "config_store", "OPENAI_API_KEY: as before"],
+    ),
+    "bifrost with several providers": (
+        """{"client": {"enable_logging": true}, "encryption_key": "env.K", "providers": {
+        "openai": {"keys": [{"value": "sk-canary-0123456789", "models": ["gpt-4o", "gpt-4o-mini"], "weight": 0.7}],
+          "network_config": {"base_url": "https://proxy.example", "default_request_timeout_in_seconds": 30,
+            "max_retries": 2, "retry_backoff_initial": 100},
+          "concurrency_and_buffer_size": {"concurrency": 3, "buffer_size": 10}},
+        "azure": {"keys": [{"value": "env.AZURE_KEY", "models": ["gpt-4"], "azure_key_config":
+          {"endpoint": "env.AZURE_ENDPOINT", "api_version": "2024-10-21", "deployments": {"gpt-4": "my-gpt4"}}}]},
+        "anthropic": {"keys": [{"value": "env.ANTHROPIC_API_KEY", "models": ["claude-sonnet-4-20250514"]}]},
+        "bedrock": {"keys": [{"models": ["nova"], "bedrock_key_config": {"region": "us-east-1"}}]},
+        "ollama": {"keys": [{"models": ["llama3"], "aliases": {"fast": "qwen3:4b"}}],
+          "network_config": {"base_url": "http://localhost:11434"}}},
+        "governance": {"virtual_keys": []}, "mcp": {"client_configs": []}, "plugins": []}""",
+        sorted(
+            f"{prefix}{name}"
+            for provider, names in {
+                "openai/": ["gpt-4o", "gpt-4o-mini"],
+                "azure/": ["gpt-4"],
+                "anthropic/": ["claude-sonnet-4-20250514"],
+                "ollama/": ["llama3", "fast"],
+            }.items()
+            for name in names
+            for prefix in (provider, "")
+        ),
+        [
+            "bedrock: its requests are signed",
+            "bedrock_key_config",
+            "governance",
+            "retry_backoff_initial",
+            "mcp",
+        ],
+    ),
+    "bifrost with strange values": (
+        '{"providers": {"openai": {"keys": [7, {"value": {"a": 1}, "models": "gpt"}]}, "groq": []}}',
+        [],
+        ["is not imported"],
+    ),
     "an empty list": ("model_list: []\n", [], ["is not imported"]),
     "nothing of LiteLLM": ("version: '3'\nservices: {}\n", [], ["is not imported", "no model_list"]),
     "a list of texts": ("model_list: [gpt-4o, claude]\n", [], ["is not imported", "it has no model_name"]),
