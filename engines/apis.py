@@ -1,6 +1,6 @@
 """The APIs that a client may speak, by name: which path belongs to which, and which of them an engine of a kind speaks.
 
-Nothing is translated from one API to another: a request is asked only of engines that speak its own.
+A request is asked of engines that speak its own, or that it is translated for (engines.translating).
 """
 
 from __future__ import annotations

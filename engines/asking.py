@@ -22,7 +22,7 @@ from engines.candidates import Try
 from engines.chat import ChatRequest, Usage, tokens_in_bytes
 from engines.codecs.table import codec_of
 from engines.engine import Engine, EngineRequest, Price
-from engines.errors import ConnectFailed, EngineError, Unavailable
+from engines.errors import ConnectFailed, EngineError, RequestError, Unavailable
 from engines.placement import Placement
 
 _LARGEST_BYTES = 4 * 2**20
@@ -131,6 +131,9 @@ async def ask(
             latency_s,
             assembled.fingerprint(),
         )
+    except RequestError as error:
+        cost_usd, tokens = 0.0, 0
+        raise NotAnswered(error.code) from error
     except (ConnectFailed, Unavailable) as error:
         cost_usd, tokens = error.paid_usd, 0
         raise NotAnswered(error.code) from error

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +22,7 @@ from engines.chat import ChatRequest
 from engines.continuing import continuable, continuation
 from engines.engine import CountsTokens, Engine, EngineReply, EngineRequest, Flow
 from engines.error_texts import hold_error
-from engines.errors import Declined, EngineError, Kind, StreamBroken, Unavailable
+from engines.errors import Declined, EngineError, Kind, StreamBroken, Unavailable, Unsayable
 from engines.exchanges import Take
 from engines.partial_answer import PartialAnswer, read_partial, spliced, split_at_failure
 from engines.seam import NoMatch
@@ -107,6 +107,11 @@ class Attempts:
         """Names of the engines that failed, or were not to be asked, before one answered."""
         failed = (one.engine for one in self.trail if one.kind not in (None, Kind.TOO_LONG))
         return list(dict.fromkeys(failed))
+
+    @property
+    def lost(self) -> Collection[str]:
+        """What the answer held that its client's API has no word for (engines.translating)."""
+        return (self._reply.lost if self._reply is not None else None) or ()
 
     @property
     def asked_for(self) -> ChatRequest | None:
@@ -264,8 +269,9 @@ class Attempts:
     def _failed(self) -> EngineReply:
         """The first failure as it came; raised where it is no answer. A stand-in's 4xx says nothing of the request."""
         if self._failure is None:
-            assert self._candidates.refusal is not None
-            raise self._candidates.refusal
+            refusal = self._candidates.refusal
+            assert refusal is not None
+            raise refusal.refusal if isinstance(refusal, Unsayable) else refusal
         candidate, came = self._failure
         if isinstance(came, EngineError):
             raise came

@@ -7,7 +7,7 @@ said byte for byte, so an answer is parsed only by those who need its meaning, n
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -17,7 +17,7 @@ from multidict import CIMultiDict
 from engines.answers.tail import Tail
 from engines.apis import Api
 from engines.chat import ChatRequest, Usage
-from engines.errors import EngineError, Kind, Unavailable
+from engines.errors import EngineError, Kind, RequestError, Unavailable
 from engines.exchanges import Take
 from engines.placement import Placement
 from engines.prediction import Prediction
@@ -118,6 +118,10 @@ class EngineReply:
     """Hands over what follows of the body the moment it comes, for as long as it is taken; what is refused, and how the body
     ends, is for `chunks` to tell. For those who took from `chunks` all that came before. None where nobody hands over."""
 
+    lost: Collection[str] | None = None
+    """Names of what the engine's answer held that the client's API has no word for, so far (engines.translating); None where
+    it is not translated."""
+
     @property
     def streams_events(self) -> bool:
         """Tells whether the body is a stream of server-sent events that can be read."""
@@ -133,7 +137,7 @@ class EngineReply:
 
     def hold(self, body: bytes) -> None:
         """All that is given of the body: what follows is not read."""
-        self.first, self.rest = body, _nothing()
+        self.first, self.rest = body, no_chunks()
 
     async def _from_first(self, first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         if first:
@@ -147,7 +151,8 @@ class EngineReply:
         self.drained_at = time.monotonic()
 
 
-async def _nothing() -> AsyncIterator[bytes]:
+async def no_chunks() -> AsyncIterator[bytes]:
+    """A body of which nothing is left."""
     return
     yield
 
@@ -339,6 +344,9 @@ class EngineInfo:
     prices: Mapping[str, Price] = field(default_factory=dict)
     """Of its models, or of what it is asked at paths that begin with a slash, where they differ: see `price_of`."""
 
+    translated: frozenset[Api] = frozenset()
+    """Those of them that it does not speak itself: requests are translated (engines.translating)."""
+
     def price_of(self, model: str, path: str = "") -> Price:
         """Finds what it charges for a model, as a client or the answer names it, at a path below its base URL."""
         prices = self.prices
@@ -399,6 +407,12 @@ def admission(engine: Engine, request: EngineRequest) -> Admission:
     # Not isinstance: of a protocol it takes a tenth of what a student's whole answer does.
     admits: Callable[[EngineRequest], Admission] | None = getattr(engine, "admits", None)
     return admits(request) if admits is not None else ADMITTED
+
+
+def unsayable(engine: Engine, chat: ChatRequest) -> RequestError | None:
+    """Why a request cannot be said in the API of an engine that it is translated for; None where it can."""
+    says: Callable[[ChatRequest], RequestError | None] | None = getattr(engine, "unsayable", None)
+    return says(chat) if says is not None else None
 
 
 @runtime_checkable

@@ -6,7 +6,8 @@
     ├── StreamBroken     the answer started and then ended without its terminal event         502
     └── Unavailable      we did not ask: breaker open, queue full, engine drained             503
         ├── RateLimited  we did not ask: its rate limit is used up                            429
-        └── Declined     it has no answer to this request, which is no fault                  503
+        ├── Declined     it has no answer to this request, which is no fault                  503
+        └── Unsayable    we did not ask: its API has no words for the request                 400
 
 An HTTP error status from an upstream is *not* one of these: it is an answer, and travels as it came. Both have a `Kind`.
 """
@@ -132,3 +133,15 @@ class RequestError(Exception):
         self.code = code
         self.param = param
         self.retry_after_s = retry_after_s
+
+
+class Unsayable(Unavailable):
+    """We did not ask: what is asked cannot be said in the engine's API. `refusal` says what."""
+
+    status = 400
+    code = "not_translatable"
+    kind = Kind.REFUSED
+
+    def __init__(self, refusal: RequestError, *, engine: str) -> None:
+        super().__init__(refusal.message, engine=engine)
+        self.refusal = refusal

@@ -323,6 +323,9 @@ class Admission:
                 )
         if asked.state is not State.KEPT and not upgrades:
             return
+        if upgrades and asked.path == "/responses":
+            # Each of its frames is let in by itself (gateway.responses_socket).
+            return
         if terms.reach.priced_only and (upgrades or method not in _FREE) and asked.api != "files":
             raise _unpriced("what is asked for", asked)
         opened = _opens(asked.path, scopes) and (not upgrades or asked.api == "realtime")

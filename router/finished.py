@@ -194,6 +194,8 @@ class Finished(Journey):
     """Engines that carried the answer on, one after the other, where the one before broke off."""
     from_reference: bool = False
     """The model's reference engine gave all of the answer, without examples of ours."""
+    translated: bool = False
+    """Its engine was asked in another API than its client."""
     remember: bool = True
     """True if the model's answers may become examples at all."""
     broken_off: tuple[tuple[Price, int], ...] = ()

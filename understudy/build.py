@@ -45,7 +45,7 @@ class Gateway:
         self.parts, self.metrics, self.memory = built.parts, built.metrics, built.memory
         add_features(built)
         self.pipeline = built.pipeline
-        self.handle = EntryHandler(
+        self.handle = built.door = EntryHandler(
             self._routes(),
             built.keys,
             built.admission,

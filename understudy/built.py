@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gateway.endpoints.by_model import ByModel
     from gateway.endpoints.steps import Steps
     from gateway.guardrails.stage import Guardrails
+    from gateway.http.plain import Handle
     from gateway.keepers.embedding import EmbeddingKeeper
     from gateway.keepers.keeper import Keeper
     from gateway.keepers.request import RequestKeeper
@@ -73,6 +74,8 @@ class Built:
     learning_metrics: LearningMetrics
     call_limits: CallLimits
     """Limits of the inputs of one workflow's call."""
+    door: Handle
+    """Answers a request as if it had come in over HTTP; set once the gateway is built."""
     means: Means
     """What the steps of workflows are carried out with."""
 

@@ -85,6 +85,7 @@ FEATURES = (
     Feature("stored_responses", _has_pipeline),
     Feature("runs", _remembers),
     Feature("model_endpoints"),
+    Feature("responses_socket", _has_pipeline),
     Feature("embeddings", lambda built: built.memory and built.memory.exact),
     Feature("feedback", lambda built: built.memory and built.config.models and built.config.feedback.enabled),
 )

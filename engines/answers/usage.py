@@ -162,15 +162,25 @@ def as_chat_tells(told: Told) -> dict[str, Any]:
     members: dict[str, Any] = {"service_tier": told.service_tier} if told.service_tier else {}
     if used is None:
         return members
+    return members | {"usage": chat_usage(used)}
+
+
+def chat_usage(used: Usage, reasoning_tokens: int = 0) -> dict[str, Any]:
+    """The member `usage` of chat completions."""
     details = {"cached_tokens": used.cached_tokens, "cache_write_tokens": used.cache_write_tokens}
-    for_an_hour = used.cache_write_1h_tokens
-    kinds = {"cache_creation": {"ephemeral_1h_input_tokens": for_an_hour}} if for_an_hour else {}
-    return members | {
-        "usage": {
-            "prompt_tokens": used.prompt_tokens,
-            "completion_tokens": used.completion_tokens,
-            "total_tokens": used.tokens,
-            "prompt_tokens_details": details,
-            **kinds,
-        }
+    thought = {"completion_tokens_details": {"reasoning_tokens": reasoning_tokens}}
+    return {
+        "prompt_tokens": used.prompt_tokens,
+        "completion_tokens": used.completion_tokens,
+        "total_tokens": used.tokens,
+        "prompt_tokens_details": details,
+        **(thought if reasoning_tokens else {}),
+        **beside_counts(used),
     }
+
+
+def beside_counts(used: Usage) -> dict[str, Any]:
+    """Members of a usage, in any API, that few have: what Anthropic's cache keeps for an hour, and that it is estimated."""
+    tokens = used.cache_write_1h_tokens
+    kept = {"cache_creation": {"ephemeral_1h_input_tokens": tokens}} if tokens else {}
+    return kept | ({"estimated": True} if used.estimated else {})

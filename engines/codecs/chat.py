@@ -11,7 +11,6 @@ from engines.as_events import as_events
 from engines.chat import ChatRequest
 from engines.chat_json import read_chat_request
 from engines.codecs.codec import Codec
-from engines.codecs.said import Said
 
 
 class Chat(Codec):
@@ -57,22 +56,6 @@ class Chat(Codec):
     def events(self, stored: bytes, chat: ChatRequest) -> bytes:
         """See Codec."""
         return as_events(stored, include_usage=chat.include_usage)
-
-    def said(self, said: Said, chat: ChatRequest) -> dict[str, Any]:
-        """See Codec."""
-        text = said.text or None if said.calls else said.text
-        message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
-        if said.calls:
-            message["tool_calls"] = list(said.calls)
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": said.finish_reason}
-        return {
-            "id": f"chatcmpl-{said.id}",
-            "object": "chat.completion",
-            "created": said.created_s,
-            "model": said.model,
-            "choices": [choice],
-            "usage": said.usage_of_chat(),
-        }
 
 
 CHAT = Chat()

@@ -17,7 +17,10 @@ from engines.answers.answer import Assembled, Body, Merged
 from engines.answers.tail import CHAT_ENDS, Ends, Tail, tail_of
 from engines.apis import Api
 from engines.chat import ChatRequest
+from engines.codecs.hearing_chat import HearingChat
+from engines.codecs.parts import Hearing, Saying
 from engines.codecs.said import Said
+from engines.codecs.saying_chat import SayingChat
 from engines.error_body import error_body
 from engines.errors import RequestError
 from engines.large_json import dumped
@@ -35,6 +38,10 @@ class Codec(ABC):
     merged: ClassVar[Callable[[], Merged]]
     """Begins an answer that is to be merged."""
     ends: ClassVar[Ends] = CHAT_ENDS
+    hearing: ClassVar[type[Hearing]] = HearingChat
+    """Reads an answer, and has its parts said."""
+    saying: ClassVar[type[Saying]] = SayingChat
+    """Says an answer, part by part."""
 
     @abstractmethod
     def read(self, body: bytes, fields: dict[str, Any]) -> ChatRequest:
@@ -106,10 +113,14 @@ class Codec(ABC):
         """A remembered answer as this API's server-sent events, complete with its end."""
         ...
 
-    @abstractmethod
     def said(self, said: Said, chat: ChatRequest) -> dict[str, Any]:
         """An answer that was made here to `chat`, as this API's object."""
-        ...
+        saying = self.saying(chat, streams=False)
+        saying.begin(said.id, said.model, said.created_s)
+        if said.text or not said.calls:
+            saying.text(said.text)
+        said.ends(saying)
+        return saying.whole()
 
     def failed(self, error: RequestError, *, number: int) -> bytes:
         """The event that breaks off a stream of an answer that was made here, as the next after `number` others."""

@@ -17,7 +17,7 @@ from engines.as_events import head_and_rest, pieces
 from engines.chat import ChatRequest
 from engines.chat_json import MODEL, OPTIONS, STREAM, check_types, wrong_type
 from engines.codecs.codec import Codec
-from engines.codecs.said import Said
+from engines.codecs.saying_completion import SayingCompletion
 from engines.loose_json import member, text
 from engines.sse import DONE, encode
 
@@ -33,6 +33,7 @@ class Completions(Codec):
     api = "completions"
     path = "/completions"
     merged = partial(Choices, "completions")
+    saying = SayingCompletion
 
     def read(self, body: bytes, fields: dict[str, Any]) -> ChatRequest:
         """See Codec."""
@@ -68,18 +69,6 @@ class Completions(Codec):
         """See Codec."""
         chunks = _chunks(orjson.loads(stored), include_usage=chat.include_usage)
         return b"".join([*(encode(orjson.dumps(chunk)) for chunk in chunks), DONE])
-
-    def said(self, said: Said, chat: ChatRequest) -> dict[str, Any]:
-        """See Codec."""
-        choice = {"index": 0, "text": said.text, "logprobs": None, "finish_reason": said.finish_reason}
-        return {
-            "id": f"cmpl-{said.id}",
-            "object": "text_completion",
-            "created": said.created_s,
-            "model": said.model,
-            "choices": [choice],
-            "usage": said.usage_of_chat(),
-        }
 
 
 def _prompts(prompt: Any) -> list[str]:

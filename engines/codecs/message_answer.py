@@ -1,4 +1,4 @@
-"""Says answers of `/v1/messages` that no engine sends: remembered ones as events, and those that are made here. Pure."""
+"""Says answers of `/v1/messages` that are remembered, as events. Pure."""
 
 from __future__ import annotations
 
@@ -8,41 +8,7 @@ from typing import Any
 import orjson
 
 from engines.as_events import pieces
-from engines.codecs.said import Said
 from engines.sse import encode_typed
-
-_STOPS = {"length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
-"""Why an answer ended, by the word that a chat completion has for it."""
-
-
-def as_message(said: Said) -> dict[str, Any]:
-    """An answer that was made here, as a message."""
-    usage = said.usage
-    text = [{"type": "text", "text": said.text}] if said.text or not said.calls else []
-    calls = [
-        {
-            "type": "tool_use",
-            "id": call["id"],
-            "name": call["function"]["name"],
-            "input": orjson.loads(call["function"]["arguments"] or "{}"),
-        }
-        for call in said.calls
-    ]
-    return {
-        "id": f"msg_{said.id}",
-        "type": "message",
-        "role": "assistant",
-        "model": said.model,
-        "content": [*text, *calls],
-        "stop_reason": _STOPS.get(said.finish_reason, "end_turn"),
-        "stop_sequence": None,
-        "usage": {
-            "input_tokens": usage.prompt_tokens - usage.cached_tokens,
-            "cache_read_input_tokens": usage.cached_tokens,
-            "cache_creation_input_tokens": 0,
-            "output_tokens": usage.completion_tokens,
-        },
-    }
 
 
 def as_events(message: dict[str, Any]) -> bytes:

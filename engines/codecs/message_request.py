@@ -191,7 +191,7 @@ def _blocks(message: Any) -> list[dict[str, Any]]:
 def _is_held(block: Any, depth: int = _MOST_DEPTH) -> bool:
     """Tells whether a block names something that the engine has stored, or that its account runs."""
     source = member(block, "source")
-    if member(block, "type") in _HELD_BLOCKS:
+    if str(member(block, "type")) in _HELD_BLOCKS:
         return True
     if isinstance(source, dict) and (source.get("type") == "file" or "file_id" in source):
         return True

@@ -12,9 +12,10 @@ from engines.answers.message import Message
 from engines.answers.tail import Ends
 from engines.chat import ChatRequest
 from engines.codecs.codec import Codec
-from engines.codecs.message_answer import as_events, as_message
+from engines.codecs.hearing_message import HearingMessage
+from engines.codecs.message_answer import as_events
 from engines.codecs.message_request import read_request, with_messages
-from engines.codecs.said import Said
+from engines.codecs.saying_message import SayingMessage
 from engines.errors import RequestError
 from engines.loose_json import member
 from engines.sse import encode_typed
@@ -52,6 +53,8 @@ class Messages(Codec):
     api = "messages"
     path = "/messages"
     merged = Message
+    hearing = HearingMessage
+    saying = SayingMessage
     ends = Ends(by_done=False, error_event=_broken_off)
 
     def read(self, body: bytes, fields: dict[str, Any]) -> ChatRequest:
@@ -74,10 +77,6 @@ class Messages(Codec):
     def events(self, stored: bytes, chat: ChatRequest) -> bytes:
         """See Codec."""
         return as_events(orjson.loads(stored))
-
-    def said(self, said: Said, chat: ChatRequest) -> dict[str, Any]:
-        """See Codec."""
-        return as_message(said)
 
     def failed(self, error: RequestError, *, number: int) -> bytes:
         """See Codec."""

@@ -1,4 +1,4 @@
-"""Says answers of `/v1/responses` that no engine sends: remembered ones as events, and those that are made here. Pure."""
+"""Says answers of `/v1/responses` that are remembered, as events. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from engines.as_events import pieces
-from engines.codecs.said import Said
 from engines.loose_json import listed, member
 from engines.sse import encode_typed
 
@@ -22,54 +21,6 @@ def _is_message(item: Any) -> bool:
     if member(item, "type") != "message" or not isinstance(content, list):
         return False
     return all(member(part, "type") in ("output_text", "refusal") for part in content)
-
-
-def as_response(said: Said, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer that was made here to a body with these fields, as a response."""
-    short, usage = said.finish_reason == "length", said.usage
-    part = {"type": "output_text", "text": said.text, "annotations": [], "logprobs": []}
-    text = {
-        "id": f"msg_{said.id}",
-        "type": "message",
-        "role": "assistant",
-        "status": "incomplete" if short else "completed",
-        "content": [part],
-    }
-    calls = [
-        {
-            "id": f"fc_{said.id}_{place}",
-            "type": "function_call",
-            "status": "completed",
-            "call_id": call["id"],
-            **call["function"],
-        }
-        for place, call in enumerate(said.calls)
-    ]
-    return {
-        "id": f"resp_{said.id}",
-        "object": "response",
-        "created_at": said.created_s,
-        "status": "incomplete" if short else "completed",
-        "error": None,
-        "incomplete_details": {"reason": "max_output_tokens"} if short else None,
-        "instructions": asked.get("instructions"),
-        "metadata": {},
-        "model": said.model,
-        "output": [*([text] if said.text or not said.calls else []), *calls],
-        "parallel_tool_calls": asked.get("parallel_tool_calls", True),
-        "store": True,
-        "temperature": asked.get("temperature"),
-        "tool_choice": asked.get("tool_choice") or "auto",
-        "tools": asked.get("tools") or [],
-        "top_p": asked.get("top_p"),
-        "usage": {
-            "input_tokens": usage.prompt_tokens,
-            "input_tokens_details": {"cached_tokens": usage.cached_tokens},
-            "output_tokens": usage.completion_tokens,
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": usage.tokens,
-        },
-    }
 
 
 def as_events(response: Mapping[str, Any], *, after: int = -1) -> bytes:

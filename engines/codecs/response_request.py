@@ -99,7 +99,7 @@ def state_of(fields: Mapping[str, Any]) -> str:
     for name in _STATEFUL:
         if fields.get(name):
             return name
-    if not all(member(tool, "type") in _OWN_TOOLS for tool in listed(fields.get("tools"))):
+    if not all(str(member(tool, "type")) in _OWN_TOOLS for tool in listed(fields.get("tools"))):
         return "tools"
     given = fields.get("input")
     if given is None or not (isinstance(given, str) or all(map(_is_said_in_full, given))):
@@ -154,18 +154,18 @@ def _lead(instructions: object) -> list[Mapping[str, Any]]:
     return [{"role": "system", "content": instructions}] if isinstance(instructions, str) else []
 
 
-def _kind(item: Mapping[str, Any]) -> Any:
+def kind_of(item: Mapping[str, Any]) -> str:
     """Names the kind of an item: without a type it is a message, or a reference to another item."""
-    return item.get("type") or ("message" if "role" in item else "item_reference")
+    return str(item.get("type") or ("message" if "role" in item else "item_reference"))
 
 
 def _refers(item: Mapping[str, Any]) -> bool:
     """Tells whether its id says more than it does itself."""
-    return _kind(item) in ("item_reference", "reasoning", "compaction")
+    return kind_of(item) in ("item_reference", "reasoning", "compaction")
 
 
 def _message(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    kind = _kind(item)
+    kind = kind_of(item)
     if kind == "message":
         return {"role": str(item.get("role") or "user"), "content": _content(item.get("content"))}
     if kind in ("function_call", "custom_tool_call"):
@@ -175,7 +175,7 @@ def _message(item: Mapping[str, Any]) -> Mapping[str, Any]:
     if kind in ("function_call_output", "custom_tool_call_output"):
         said = _content(item.get("output"))
         return {"role": "tool", "tool_call_id": item.get("call_id"), "content": said}
-    return {"role": "tool", "content": [{"type": str(kind)}]}
+    return {"role": "tool", "content": [{"type": kind}]}
 
 
 def _content(content: Any) -> Any:
@@ -185,7 +185,7 @@ def _content(content: Any) -> Any:
 def _part(part: Any) -> Any:
     if not isinstance(part, dict):
         return part
-    kind = part.get("type")
+    kind = str(part.get("type"))
     if kind in _TEXT_PARTS:
         return {"type": "text", "text": part.get("refusal") if kind == "refusal" else part.get("text")}
     if kind == "input_image":
@@ -193,7 +193,7 @@ def _part(part: Any) -> Any:
             "type": "image_url",
             "image_url": {"url": part.get("image_url"), "detail": part.get("detail")},
         }
-    return {**part, "type": str(kind)}
+    return {**part, "type": kind}
 
 
 def _items(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -209,7 +209,7 @@ def _items(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _is_said_in_full(item: Mapping[str, Any]) -> bool:
-    return _kind(item) in SAID_IN_FULL and not _names_files(item, _MOST_DEPTH)
+    return kind_of(item) in SAID_IN_FULL and not _names_files(item, _MOST_DEPTH)
 
 
 def _names_files(value: Any, depth: int) -> bool:

@@ -14,9 +14,10 @@ from engines.answers.response import Response
 from engines.answers.tail import Ends
 from engines.chat import IN_BODY, ChatRequest
 from engines.codecs.codec import Codec
-from engines.codecs.response_answer import as_events, as_response, only_messages
+from engines.codecs.hearing_response import HearingResponse
+from engines.codecs.response_answer import as_events, only_messages
 from engines.codecs.response_request import read_request, with_items, with_messages
-from engines.codecs.said import Said
+from engines.codecs.saying_response import SayingResponse
 from engines.errors import RequestError
 from engines.large_json import dumped
 from engines.sse import encode_typed
@@ -47,6 +48,8 @@ class Responses(Codec):
     api = "responses"
     path = "/responses"
     merged = Response
+    hearing = HearingResponse
+    saying = SayingResponse
     ends = Ends(by_done=False, error_event=_broken_off)
 
     def read(self, body: bytes, fields: dict[str, Any]) -> ChatRequest:
@@ -90,12 +93,6 @@ class Responses(Codec):
         response = orjson.loads(stored)
         _echo(response, chat)
         return as_events(response)
-
-    def said(self, said: Said, chat: ChatRequest) -> dict[str, Any]:
-        """See Codec."""
-        response = as_response(said, chat.own_fields)
-        _echo(response, chat)
-        return response
 
     def failed(self, error: RequestError, *, number: int) -> bytes:
         """See Codec."""

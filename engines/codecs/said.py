@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engines.chat import Usage
+from engines.codecs.parts import Saying
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +24,10 @@ class Said:
     finish_reason: str = "stop"
     usage: Usage = field(default_factory=lambda: Usage(0, 0))
 
-    def usage_of_chat(self) -> dict[str, Any]:
-        """The member `usage` of completions."""
-        return {
-            "prompt_tokens": self.usage.prompt_tokens,
-            "completion_tokens": self.usage.completion_tokens,
-            "total_tokens": self.usage.tokens,
-            "prompt_tokens_details": {"cached_tokens": self.usage.cached_tokens},
-        }
+    def ends(self, saying: Saying) -> None:
+        """Have all said that comes behind its text."""
+        for call in self.calls:
+            saying.call(call["id"], call["function"]["name"])
+            saying.arguments(call["function"]["arguments"])
+        saying.use(self.usage)
+        saying.end(self.finish_reason)

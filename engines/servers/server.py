@@ -22,6 +22,7 @@ from engines.servers.limits import Credentials, RateLimit, with_jitter
 from engines.servers.line import Line, Seat
 from engines.servers.pace import AnswerTime, Pace
 from engines.servers.standing import Since, Standing
+from engines.translating import Translating
 
 _DRAINED_RETRY_S = 10.0
 _LIMIT_FRESH_S = 60.0
@@ -81,7 +82,7 @@ class Server:
     """See the module. `engine` asks it; `weight` is its share beside the others: 0 is asked where no other may be.
 
     `credentials`: the rate limits of the clients' own keys, where it is sent those; None where the gateway holds the key,
-    and its limits and refusals are everybody's.
+    and its limits and refusals are everybody's. `translating`: asks it in APIs that it does not speak; None: nobody does.
     """
 
     line: Line
@@ -94,8 +95,10 @@ class Server:
         breaker: Breaker,
         credentials: Credentials | None = None,
         weight: float = 1.0,
+        translating: Translating | None = None,
     ) -> None:
         self.engine = engine
+        self.translating = translating
         self.limits = limits
         self.breaker = breaker
         self.engine_limit = RateLimit(breaker.gate)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from engines.chat import ChatRequest
 from engines.closing import close_all
 from engines.engine import CountsTokens, EngineInfo, EngineLoad, EngineRequest, Starts
-from engines.errors import EngineError
+from engines.errors import EngineError, RequestError
 from engines.servers.choosing import Choosing
 from engines.servers.pace import mean
 from engines.servers.server import Server
@@ -80,6 +81,12 @@ class Servers(Choosing):
         """See engines.engine.CountsTokens; by one of those that are up, and None where that cannot."""
         up = next((one for one in self.servers if one.breaker.gate.kind is None), self.servers[0])
         return await up.engine.count_tokens(what) if isinstance(up.engine, CountsTokens) else None
+
+    def unsayable(self, chat: ChatRequest) -> RequestError | None:
+        """See engines.engine.unsayable: they speak the same."""
+        translating = self.servers[0].translating
+        asks = translating is not None and chat.api in translating.apis
+        return translating.unsayable(chat) if translating is not None and asks else None
 
     @property
     def problem(self) -> str | None:

@@ -200,7 +200,11 @@ class ServerStream:
         self._sent = limit.sent
         server.asked += 1
         try:
-            context = asking(server.engine, self._request)
+            chat, translating = self._request.chat, server.translating
+            if translating is not None and (chat is None or chat.api in translating.apis):
+                context = translating.stream(self._request)
+            else:
+                context = asking(server.engine, self._request)
             reply = await context.__aenter__()
             self._context = context
             if reply.first is None:

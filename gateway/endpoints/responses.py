@@ -53,6 +53,9 @@ class StoredAnswers:
         if asked.chat.own_fields.get("store") is False or asked.arrival.anonymous:
             return send
         reference = self._pipeline.reference(asked.chat)
+        if reference and RESPONSES.api in self._engines[reference].info.translated:
+            # It stores nothing.
+            reference = ""
         noting = _NotingId(self._owners, asked, reference, keeps=not asked.controls.no_store)
         return Watched(send, noting)
 

@@ -62,8 +62,9 @@ class ResponseKeeper:
 
 
 def kept_here(finished: Finished) -> bool:
-    """Tell if no upstream holds all of an answer: another engine than the reference gave it, or with examples of ours."""
-    return not finished.from_reference and finished.asked.chat.state in ("", IN_BODY)
+    """Tell if no upstream holds all of an answer: another engine than the reference gave it, or with examples of ours, or in
+    another API."""
+    return (finished.translated or not finished.from_reference) and finished.asked.chat.state in ("", IN_BODY)
 
 
 def stored_response(finished: Finished) -> dict[str, Any] | None:

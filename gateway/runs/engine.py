@@ -16,7 +16,6 @@ from multidict import CIMultiDict
 from engines.apis import Api
 from engines.as_events import EVENTS
 from engines.chat import ChatRequest, Usage
-from engines.codecs.growing import Growing
 from engines.codecs.said import Said
 from engines.codecs.table import codec_of, request_id_header
 from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest, Price
@@ -126,17 +125,20 @@ class _Answer:
         return reply
 
     async def _growing(self, run: LiveRun, cell: Cell) -> AsyncIterator[bytes]:
-        growing = Growing(self._codec, self._chat, await self._said(run, cell))
-        yield growing.begun
+        saying, begun = self._codec.saying(self._chat, streams=True), await self._said(run, cell)
+        saying.begin(begun.id, begun.model, begun.created_s)
         async for piece in pieces(cell):
-            yield IDLE if piece is None else growing.piece(piece)
+            if piece is not None:
+                saying.text(piece)
+            yield saying.take() or IDLE
         self._over = True
         if cell.state == "ready":
-            yield growing.ended(await self._said(run, cell))
+            (await self._said(run, cell)).ends(saying)
+            yield saying.take()
         else:
             error = step_failed(cell.failure)
             self._call.failed = error.code
-            yield growing.failed(error)
+            yield saying.take() + self._codec.failed(error, number=saying.number)
 
     async def _said(self, run: LiveRun, cell: Cell) -> Said:
         self._call.repeatable = run.repeatable and not run.lost

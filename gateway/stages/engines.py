@@ -82,6 +82,7 @@ class EngineStage:
         """Note who answers, and tell the client."""
         record.attempt, headers = way, reply.headers
         record.engine, record.status = reply.engine, reply.status
+        record.translated = reply.lost is not None
         answered_by = way.engine if reply.beside_usd is None else reply.engine
         record.price = self._engines[answered_by].info.price_of(record.model)
         record.replay_forbidden = cache_control(headers).forbids_replay
@@ -140,6 +141,8 @@ class EngineStage:
         record.engine_head_at = attempts.head_at
         record.engine_got = attempts.asked_for
         record.beside_usd += attempts.paid_usd
+        if record.translated:
+            record.bypassed.extend(f"translation:{name}" for name in attempts.lost)
         if way is None or plan is None:
             return
         if way.call is not None:

@@ -80,7 +80,10 @@ class Features:
 
             stages.append(LimitStage(self.limiter))
         stages += self._from_memory(model, api)
-        stages += PolicyStage(self.engines, self.too_dear), EngineStage(self.engines)
+        translated = [name for name in model.engines if api in self.engines[name].info.translated]
+        translates = bool(translated) and len(model.engines) > 1
+        stages.append(PolicyStage(self.engines, self.too_dear, translates=translates))
+        stages.append(EngineStage(self.engines))
         return stages
 
     def _from_memory(self, model: ServedModel, api: Api) -> list[Stage]:

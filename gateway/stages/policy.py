@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from engines.chat import IN_BODY
-from engines.engine import Engine
+from engines.engine import Engine, unsayable
 from engines.errors import RequestError
+from engines.off_loop import off_loop
 from gateway.served_model import ServedModel
 from gateway.stages.stage import Next, UnderWay
 from router.asked import Asked
@@ -22,12 +23,15 @@ TooDear = Callable[[str, str, Proof | None], bool]
 class PolicyStage:
     """See gateway.stages.stage.Stage."""
 
-    def __init__(self, engines: Mapping[str, Engine], too_dear: TooDear) -> None:
+    def __init__(self, engines: Mapping[str, Engine], too_dear: TooDear, *, translates: bool = False) -> None:
+        """`translates`: some of them may have no words for what is asked."""
         self._engines = engines
         self._too_dear = too_dear
+        self._translates = translates
 
     async def answer(self, request: UnderWay, next: Next) -> Next | None:
-        """See Stage. Raises RequestError (400) for an engine that is named and does not serve the model."""
+        """See Stage. Raises RequestError (400) for an engine that is named and does not serve the model, and for what can be
+        said to none of them."""
         record, model = request.record, request.model
         asked = record.asked
         forced = asked.controls.engine
@@ -47,6 +51,8 @@ class PolicyStage:
             # A policy that fails must not fail the request (SPEC §1): the reference engine answers, as without us.
             record.bypassed.append(f"decide:{type(error).__name__}")
             plan = await Fixed((model.reference,), reason=POLICY_FAILED).decide(ask)
+        if self._translates and not asked.holder:
+            plan = await off_loop(len(asked.chat.body), self._sayable, plan, asked, model)
         if plan.reason == SHADOW and self._too_dear(model.name, ask.tenant, plan.proof):
             plan = replace(plan, reason=PROOF_TOO_DEAR)
         if forced is not None:
@@ -62,26 +68,45 @@ class PolicyStage:
     def _spoken(self, plan: Plan, asked: Asked, model: ServedModel) -> Plan:
         """The plan without engines that do not speak the request's API."""
         api = asked.chat.api
-        unspoken = {one.engine for one in plan.attempts if not self._engines[one.engine].info.speaks(api)}
-        if not unspoken:
+        planned = (*plan.attempts, *plan.shadow)
+        unspoken = {one.engine for one in planned if not self._engines[one.engine].info.speaks(api)}
+        return _without(plan, unspoken, model.engines) if unspoken else plan
+
+    def _sayable(self, plan: Plan, asked: Asked, model: ServedModel) -> Plan:
+        """The plan without engines whose API cannot say the request. Raises RequestError where none is left."""
+        planned = [one.engine for one in (*plan.attempts, *plan.shadow)]
+        why: dict[str, RequestError] = {}
+        for name in dict.fromkeys((*planned, *model.engines)):
+            if (refusal := unsayable(self._engines[name], asked.chat)) is not None:
+                why[name] = refusal
+        if not why:
             return plan
-        attempts = tuple(one for one in plan.attempts if one.engine not in unspoken)
-        shadow = tuple(one for one in plan.shadow if self._engines[one.engine].info.speaks(api))
-        if attempts and attempts[0] is plan.attempts[0]:
-            return replace(plan, attempts=attempts, shadow=shadow)
-        others = attempts or tuple(Attempt(name) for name in reversed(model.engines))
-        # Who was drawn is not asked: nothing is to be learnt of that choice.
-        return replace(
-            plan,
-            attempts=others,
-            shadow=shadow,
-            reason="api",
-            probability=1.0,
-            choice=None,
-            proof=None,
-            posed=None,
-            prediction=None,
-        )
+        left = tuple(name for name in model.engines if name not in why)
+        if not left:
+            raise next(iter(why.values()))
+        # What depends on more than its body is asked of one.
+        return _without(plan, why.keys(), left[-1:] if asked.chat.state else left)
+
+
+def _without(plan: Plan, left_out: Collection[str], engines: Sequence[str]) -> Plan:
+    """The plan without some engines; of these engines the largest first, where it has no others."""
+    attempts = tuple(one for one in plan.attempts if one.engine not in left_out)
+    shadow = tuple(one for one in plan.shadow if one.engine not in left_out)
+    if attempts and attempts[0] is plan.attempts[0]:
+        return replace(plan, attempts=attempts, shadow=shadow)
+    others = attempts or tuple(Attempt(name) for name in reversed(engines))
+    # Who was drawn is not asked: nothing is to be learnt of that choice.
+    return replace(
+        plan,
+        attempts=others,
+        shadow=shadow,
+        reason="api",
+        probability=1.0,
+        choice=None,
+        proof=None,
+        posed=None,
+        prediction=None,
+    )
 
 
 def _ask(asked: Asked) -> Ask:

@@ -110,7 +110,7 @@ def _played(
     equality: bool,
 ) -> float:
     """The share of a stream that the gate opens."""
-    gate = Gate((_SMALL,), max_loss, draw, clock=lambda: 0.0)
+    gate = Gate((_SMALL,), max_loss, draw)
     told = [one for one in drawn if one[0].past.score is not None]
     rest = [one for one in drawn if one[0].past.score is None] or told
     answered = 0

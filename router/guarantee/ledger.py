@@ -23,9 +23,40 @@ less checking suffices. The lower it is, the more may be hidden, so answers are 
 _ALPHAS = (0.6, 0.25, 0.15)
 _FALLING = 0.75
 """See Losses: what matters is the beginning."""
-_LATELY = 100
+_LATELY = 25.0
+"""Checks. Of a quarter of the answers, about the latest hundred."""
 ROOMS = (45.0, 150.0)
 """Room, in answers, from which on the next lower share suffices: somewhat more than its first answers may hide."""
+
+
+class _Due:
+    """The checks of this worker's answers that are to be expected, and those that come back; all, and about the latest
+    `_LATELY`."""
+
+    def __init__(self) -> None:
+        self._all = self._back = self._lately = self._lately_back = 0.0
+
+    def expect(self, share: float) -> None:
+        """Count an answer that is checked with this probability."""
+        kept = 1.0 - share / _LATELY
+        self._all += share
+        self._lately = self._lately * kept + share
+        self._lately_back *= kept
+
+    def strike(self, share: float) -> None:
+        """Expect none of one answer after all."""
+        self._all = max(0.0, self._all - share)
+        self._lately = max(0.0, self._lately - share)
+
+    def came(self) -> None:
+        """Count a check that came back."""
+        self._back += 1
+        self._lately_back += 1
+
+    def fewer(self) -> float:
+        """Return how many times fewer checks came back than chance explains, as for want of money; at least 1."""
+        lately = _surely(self._lately) / max(1.0, self._lately_back)
+        return max(1.0, lately, _surely(self._all) / max(1.0, self._back))
 
 
 class _Tier:
@@ -37,27 +68,21 @@ class _Tier:
         self._most = self._withheld = 0.0
         self.served = 0
         """Answers that this worker counted."""
-        self._due = self._checks = 0.0
-        """Checks of this worker's answers that were to be expected, and those that came back."""
-        self._lately_due = self._lately = 0.0
-        """The same of about the latest `_LATELY` answers."""
+        self._due = _Due()
 
     def serve(self) -> None:
         """Count an answer that this worker gives out."""
         self.served += 1
-        self._due += self._share
-        self._lately_due = self._lately_due * (1.0 - 1.0 / _LATELY) + self._share
-        self._lately *= 1.0 - 1.0 / _LATELY
+        self._due.expect(self._share)
 
     def take_back(self) -> None:
         """An answer was not given out after all."""
-        self._due = max(0.0, self._due - self._share)
-        self._lately_due = max(0.0, self._lately_due - self._share)
+        self._due.strike(self._share)
 
     def check(self, loss: float, *, own: bool) -> None:
         """Count what a check found."""
-        self._checks += own
-        self._lately += own
+        if own:
+            self._due.came()
         self._losses.add(loss, self._share)
         self._most = self._losses.most()
 
@@ -71,11 +96,8 @@ class _Tier:
         self._most = self._most or self._losses.most()
 
     def lost(self) -> float:
-        """What its answers have lost at most: more if fewer checks came back than chance explains, as for want of money."""
-        fewer = max(
-            _surely(self._due) / max(1.0, self._checks), _surely(self._lately_due) / max(1.0, self._lately)
-        )
-        return (self._most - self._withheld) * max(1.0, fewer)
+        """What its answers have lost at most: more if fewer checks came back than chance explains."""
+        return (self._most - self._withheld) * self._due.fewer()
 
 
 class Ledger:
@@ -109,7 +131,7 @@ class Ledger:
         """The latest of these of which a check came back: those after it are pending."""
         self._back: set[int] = set()
         """Those after it that were not given out after all."""
-        self._assumed = 0.0
+        self._assumed, self._assumed_due = 0.0, _Due()
         self._excused = 0.0
 
     def serve(self, excused: float = 0.0) -> int:
@@ -126,9 +148,21 @@ class Ledger:
         self._excused -= excused
         self._tier(share).take_back()
 
-    def assume(self, loss: float) -> None:
-        """Count an answer whose loss no check tells: it is taken to lose `loss`."""
+    def assume(self, loss: float, share: float = 0.0) -> None:
+        """Count an answer that is believed to lose `loss`, as what is known of it bounds nothing. It is checked with a
+        probability of `share`: if too few of these checks come back it is taken to lose more."""
         self._assumed += loss
+        self._assumed_due.expect(share)
+
+    def take_back_assumed(self, loss: float, share: float) -> None:
+        """Strike an answer that was believed and not given out after all; as when it was."""
+        self._assumed -= loss
+        self._assumed_due.strike(share)
+
+    def check_assumed(self, by: int) -> None:
+        """Count that the check of an answer that a worker believed came back."""
+        if by == self.by:
+            self._assumed_due.came()
 
     def note(self, by: int, asked: int) -> None:
         """Learn how many requests a worker had decided."""
@@ -199,7 +233,8 @@ class Ledger:
             most = sum(tier.lost() for tier in self._tiers)
         else:
             most = sum(min(tier.lost(), tier.served) for tier in self._tiers)
-        return max(0.0, min(float(heard), most) - self._excused) + self._assumed
+        assumed = self._assumed * self._assumed_due.fewer()
+        return max(0.0, min(float(heard), most) - self._excused) + assumed
 
 
 def _surely(due: float) -> float:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +23,7 @@ from router.plan import Candidate
 from router.proving.fingerprint import Fingerprints
 from router.proving.neighbours import Near, near
 from router.proving.regions import PROBE_SHARE, Compared, Region, Regions
-from router.proving.standing import Action, Proof, Standing
+from router.proving.standing import Action, Proof, Standing, nothing
 from router.shedding import NEVER, STILL_COMPARED, Loaded
 from store.records import Vector
 
@@ -155,7 +154,6 @@ class Gate:
     """Names of the engines that need proof, small to large."""
     max_loss: float
     rng: random.Random = field(default_factory=random.Random)
-    clock: Callable[[], float] = time.monotonic
     version: float | None = None
     """The version of what is compared: which models answer, and how examples are chosen. Other versions prove nothing.
     None: the version that the latest outcome has."""
@@ -184,7 +182,6 @@ class Gate:
         `examples`: those that would be sent along, if any, out of the tenant's `bank` of so many.
         """
         shown = near(examples)
-        more: dict[str, Callable[[], None]] = {}
         with self._lock:
             state = self._scopes.get((tenant, scope, self.version), self._unknown)
             weighed = []
@@ -198,25 +195,8 @@ class Gate:
                     beside = _BESIDE
             ledger = self._ledger(tenant)
             ledger.asked += 1
-            opened = [each for each in weighed if each.region.open]
-            tried = [] if opened else self._tried(state, weighed)
-            # Where several are proven the first decides: the others were proven on requests that it does not decide.
-            decides = min(opened, key=lambda each: each.region.opened_at) if opened else None
-            if decides is None and tried:
-                decides = tried[0]
-            if decides is not None:
-                decides = replace(decides, share=ledger.share())
-            compared = [decides] if decides is not None else _by_promise(weighed)
+            decides, compared = self._decided(state, weighed, ledger)
             shut, seconds = state.shut, state.seconds()
-            if decides is not None:
-                awaited, now_s = decides.region.awaited, self.clock()
-                awaited.wish(decides.share * (STILL_COMPARED if self.load.holds("checks") else 1.0), now_s)
-                if awaited.overdue(now_s) or decides.region.in_doubt:
-                    # The reference answers, and every request is to be compared, until it is known that all is well.
-                    decides = None
-                    compared = [replace(each, share=1.0) for each in compared]
-                elif not ledger.allows():
-                    decides = None
             share = max((each.share for each in compared), default=0.0)
             given = {each.action: each.share / share for each in compared} if share > 0.0 else {}
             # Of the others nobody asks what is expected, which takes as long as to find the examples.
@@ -236,18 +216,10 @@ class Gate:
             )
             noted = {key(action): rank for action, rank in predicted.items()}
             noted |= {_BY: ledger.by, _ASKED: ledger.asked}
-            if decides is not None and (self.load.holds("checks") or not decides.region.agreed):
-                # Too much to do for checks, or people's word opened it, of whom nobody knows whom they are asked of: what is
-                # proven is believed.
-                ledger.assume(decides.region.most_lost)
-                strike = partial(ledger.assume, -decides.region.most_lost)
-                more["take_back"] = partial(self._take_back, strike, decides.region, share)
-            elif decides is not None:
-                excused = state.excused
-                number = ledger.serve(excused)
-                noted |= {_NUMBER: number, _CHECKED: share, _EXCUSED: excused}
-                strike = partial(ledger.take_back, number, share, excused)
-                more["take_back"] = partial(self._take_back, strike, decides.region, share)
+            take_back = nothing
+            if decides is not None:
+                entered, take_back = self._entered(ledger, decides.region, share, state.excused)
+                noted |= entered
         if examples:
             noted |= {_SIMILARITY: shown.similarity, _AGREEMENT: shown.agreement, _BANK: float(bank)}
         if self.version is not None:
@@ -265,14 +237,44 @@ class Gate:
             probing=decides is None and share <= PROBE_SHARE,
             shut=shut,
             seconds=seconds,
+            take_back=take_back,
             hold=partial(self._hold, ledger),
-            **more,
         )
 
-    def _take_back(self, strike: Callable[[], None], region: Region, share: float) -> None:
+    def _decided(
+        self, state: _Scope, weighed: Sequence[_Weighed], ledger: Ledger
+    ) -> tuple[_Weighed | None, Sequence[_Weighed]]:
+        """Return the action that answers the request, None for the reference, and those to compare, with their shares."""
+        opened = [each for each in weighed if each.region.open]
+        # Where several are proven the first decides: the others were proven on requests that it does not decide.
+        first = sorted(opened, key=lambda each: each.region.opened_at) or self._tried(state, weighed)
+        if not first:
+            return None, _by_promise(weighed)
+        decides = replace(first[0], share=ledger.share())
+        if decides.region.in_doubt:
+            # The reference answers, and every request is to be compared, until it is known that all is well.
+            return None, [replace(decides, share=1.0)]
+        return decides if ledger.allows() else None, [decides]
+
+    def _entered(
+        self, ledger: Ledger, region: Region, share: float, excused: float
+    ) -> tuple[dict[str, float], Callable[[], None]]:
+        """Enter into the ledger that a request of the region is offloaded and checked with a probability of `share`. Returns
+        what is noted of that, and what strikes it again."""
+        shed = self.load.holds("checks")
+        if shed or not region.agreed:
+            # Too much to do for checks, or people's word opened it, of whom nobody knows whom they are asked of: what is
+            # proven is believed, as long as the checks that are still made come back.
+            lost, checked = region.most_lost, share * (STILL_COMPARED if shed else 1.0)
+            ledger.assume(lost, checked)
+            return {_CHECKED: share}, partial(self._strike, ledger.take_back_assumed, lost, checked)
+        number = ledger.serve(excused)
+        noted = {_NUMBER: number, _CHECKED: share, _EXCUSED: excused}
+        return noted, partial(self._strike, ledger.take_back, number, share, excused)
+
+    def _strike(self, entry: Callable[..., None], *told: float) -> None:
         with self._lock:
-            strike()
-            region.awaited.unwish(share)
+            entry(*told)
 
     def _hold(self, ledger: Ledger) -> None:
         with self._lock:
@@ -334,7 +336,6 @@ class Gate:
             if seconds is not None:
                 state.took(key(action), seconds)
             regions = state.actions[action]
-            regions.told()
             if action.with_examples:
                 regions.grown(noted.get(_BANK, 0.0))
             turned = regions.add(predicted, vector, _of(action, shown), told, opening=state.openings + 1)
@@ -421,9 +422,13 @@ class Gate:
             return
         ledger, by = self._ledger(tenant), int(noted[_BY])
         ledger.note(by, int(noted[_ASKED]))
-        if _NUMBER in noted and told.quality is not None:
-            excused = noted.get(_EXCUSED, 0.0)
-            ledger.check(by, int(noted[_NUMBER]), noted[_CHECKED], 1.0 - told.quality, excused)
+        if told.quality is None or _CHECKED not in noted:
+            return
+        if _NUMBER not in noted:
+            ledger.check_assumed(by)
+            return
+        excused = noted.get(_EXCUSED, 0.0)
+        ledger.check(by, int(noted[_NUMBER]), noted[_CHECKED], 1.0 - told.quality, excused)
 
     def _ledger(self, tenant: str) -> Ledger:
         known = self._ledgers.get(tenant)

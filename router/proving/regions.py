@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from router.guarantee.checks import Awaited
 from router.guarantee.evidence import Detector, Evidence, Turned
 from router.guarantee.ledger import SHARES
 from router.proving.fingerprint import Lengths
@@ -33,13 +32,13 @@ _FULL_SHARE_WITHIN = 1000
 """Comparisons still expected up to which every request is wished to be compared."""
 _BEFORE_LONG = 500
 """Comparisons still expected up to which one action is proven at a time."""
-_OVERDUE, _OVERDUE_S = 5, 2.0
-"""See Awaited."""
 _DIVIDE_AFTER = 80
 """Comparisons after which the scope is divided where it is not expected to be proven as a whole."""
 _GIVE_UP_AFTER = 50
 _ANEW_AFTER = 100
 _HOPE_AFTER = 10
+_BETTER = 4
+"""Times as many outcomes to predict from after which parts begin anew."""
 _GROWN = 2.0
 """Times as many examples to choose from after which it is tried again."""
 _TRY_AFTER, _TRY_BELOW = 20, 0.3
@@ -99,7 +98,6 @@ class Region:
         self.kinds = {
             kind: Evidence(threshold, alpha * share, most=_TOP[kind]) for kind, share in _KIND_ALPHAS.items()
         }
-        self.awaited = Awaited(_OVERDUE, _OVERDUE_S)
         self._watched = 0.0
         self._watch: Detector | None = None
         """Watches agreement, if that is not what opened it: it may not stay where it was then."""
@@ -373,17 +371,12 @@ class Regions:
         self.divided = False
         return closed
 
-    def told(self) -> None:
-        """An outcome came: what is open is watched."""
-        for band in self.bands:
-            band.awaited.told()
-
     def _predict_better(self) -> None:
-        """Begin parts anew when there are twice as many outcomes to predict from: what the best were before says little of
-        those that are found now."""
+        """Begin parts anew with four times as many outcomes to predict from: what the best were before says little of those
+        that are found now. At every doubling it would cost more of alpha than better predictions are worth."""
         if len(self._outcomes) < self._better_from:
             return
-        self._better_from *= 2
+        self._better_from *= _BETTER
         for band in self.bands[1:]:
             if not band.open:
                 band.restart(given_up=False)

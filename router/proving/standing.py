@@ -35,7 +35,7 @@ class Standing:
     """Probability, 0 to 1, that this action is among those compared where the request is compared at all."""
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """Nothing was offloaded."""
 
 
@@ -68,10 +68,10 @@ class Proof:
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Mean time of an answer in the scope lately, by the way's key in `noted` or gate.REFERENCE; of those known."""
 
-    take_back: Callable[[], None] = field(default=_nothing, compare=False, repr=False)
+    take_back: Callable[[], None] = field(default=nothing, compare=False, repr=False)
     """Strikes the request from what is offloaded: the reference answered it after all. To be called once at most."""
 
-    hold: Callable[[], None] = field(default=_nothing, compare=False, repr=False)
+    hold: Callable[[], None] = field(default=nothing, compare=False, repr=False)
     """Counts the request as offloaded, and its answer as lost: a small engine answers although it is not open here, since a
     tool loop is not left. To be called once at most."""
 

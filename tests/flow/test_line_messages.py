@@ -36,7 +36,7 @@ def config(behind: Upstream, data: Path | None, **more: Any) -> dict[str, Any]:
         "claude": engine(behind, model="claude-real"),
         "busy": engine(behind, model="overloaded", advanced={"attempts": 1}),
         "halfway": engine(behind, model="halfway"),
-        "words": {"base_url": behind.url, "api_key": "sk-words"},
+        "words": {"base_url": behind.url, "api_key": "sk-words", "apis": ["completions"]},
     }
     models = {
         "claude": {"engines": ["claude"]},
@@ -167,11 +167,9 @@ async def test_only_engines_that_speak_it_are_asked(client: Any, gate: Line, beh
     with pytest.raises(anthropic.NotFoundError, match="speaks the API at /messages") as refused:
         await client.messages.create(model="words", max_tokens=50, messages=ASKED)
     assert refused.value.body["error"]["code"] == "api_not_spoken"
-    # And no chat completion is asked of one that speaks Messages only.
-    behind.script = None
-    got = await gate.chat("Hi", model="mixed")
-    assert got.headers["x-understudy-engine"] == "words"
-    assert (await gate.chat("Hi", model="claude")).json["error"]["code"] == "api_not_spoken"
+    # And no text completion is asked of one that speaks Messages only.
+    got = await gate.post("/completions", {"model": "claude", "prompt": "Hi"})
+    assert got.json["error"]["code"] == "api_not_spoken"
 
 
 async def test_an_error_halfway_is_a_broken_stream(client: Any, gate: Line, behind: Upstream) -> None:
@@ -262,7 +260,7 @@ async def test_similar_questions_are_routed_where_engines_speak_it(behind: Upstr
         "engines": {
             "small": engine(behind, model="small", apis=both),
             "large": engine(behind, model="large"),
-            "words": {"base_url": behind.url, "api_key": "sk-words"},
+            "words": {"base_url": behind.url, "api_key": "sk-words", "apis": ["completions"]},
         },
         "models": {
             "claude": {"engines": ["small", "large"], "policy": "few_shot", "few_shot": {"m": 1}},

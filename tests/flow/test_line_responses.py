@@ -216,10 +216,19 @@ async def test_calls_are_not_replayed_and_store_false_keeps_nothing(here: Stage)
 
 
 async def test_engines_that_do_not_speak_it_are_not_asked(tmp_path: Path) -> None:
-    async with stage(tmp_path / "data", exact=False, small={"apis": ["chat"]}) as here:
+    async with stage(tmp_path / "data", exact=False, small={"apis": ["completions"]}) as here:
         await here.ask(QUESTION)
         got = await here.ask(ALIKE)
         assert got.headers["x-understudy-engine"] == "large" and not here.small.asked
+
+
+async def test_a_small_engine_of_another_api_answers_with_examples(tmp_path: Path) -> None:
+    async with stage(tmp_path / "data", exact=False, small={"apis": ["chat"]}) as here:
+        await here.ask(QUESTION)
+        got = await here.ask(ALIKE)
+        assert got.headers["x-understudy-engine"] == "small" and got.json["object"] == "response"
+        assert int(got.headers["x-understudy-examples"]) > 0
+        assert len(here.small.asked[-1].json["messages"]) > 1
 
 
 async def test_answers_are_compared_in_their_own_api(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def check_apis(
         "replay.advanced.generator": replay.advanced.generator,
     }
     for setting, name in named.items():
-        if name is not None and name in engines and "chat" not in engines[name].spoken:
+        if name is not None and name in engines and "chat" not in engines[name].understood:
             raise ValueError(
                 f"{setting} names {name!r}, which is asked for chat completions and speaks {_listed(engines[name])} only: "
                 f"name another engine, or add chat to engines.{name}.apis if it does speak it"
@@ -37,21 +37,21 @@ def unspoken(
     """What works less than it seems to, a sentence each: engines of one model that speak no API in common."""
     for name, model in models.items():
         known = [engines[one] for one in model.engines if one in engines]
-        apis = frozenset[str]().union(*(one.spoken for one in known)) - {*_ASKED_ALONE}
-        alone = not any(sum(api in one.spoken for one in known) > 1 for api in apis)
+        apis = frozenset[str]().union(*(one.understood for one in known)) - {*_ASKED_ALONE}
+        alone = not any(sum(api in one.understood for one in known) > 1 for api in apis)
         if len(known) > 1 and alone and not _one_server(known):
             told = ", ".join(f"{one} ({_listed(engines[one])})" for one in model.engines if one in engines)
             yield (
                 f"models.{name}.engines speak no API in common, so no request has a choice or a stand-in among them: {told}"
             )
         larger = engines.get(model.larger_context or "")
-        if larger is not None and known and not larger.spoken & apis:
+        if larger is not None and known and not larger.understood & apis:
             yield (
                 f"models.{name}.larger_context names {model.larger_context!r}, which speaks {_listed(larger)} only, and so "
                 "none of what its other engines are asked"
             )
         reference = engines.get(model.engines[-1])
-        if replay.enabled and reference is not None and "chat" not in reference.spoken:
+        if replay.enabled and reference is not None and "chat" not in reference.understood:
             yield (
                 f"replay.enabled is true, but the reference engine of models.{name}, {model.engines[-1]!r}, speaks "
                 f"{_listed(reference)} only: replay asks for chat completions, and leaves that model out"
@@ -76,4 +76,4 @@ def _one_server(engines: list[EngineSettings]) -> bool:
 
 
 def _listed(engine: EngineSettings) -> str:
-    return ", ".join(sorted(engine.spoken))
+    return ", ".join(sorted(engine.understood))

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from engines.apis import BY_KIND, Api
+from engines.codecs.neutral import WRITTEN
 from understudy.settings.group import Settings
 from understudy.settings.secrets import ApiKey
 
@@ -255,6 +256,11 @@ class EngineSettings(Settings):
         """The APIs it speaks."""
         return frozenset(self.apis) if self.apis is not None else BY_KIND[getattr(self, "kind", "openai")]
 
+    @property
+    def understood(self) -> frozenset[Api]:
+        """The APIs in which it may be asked: those it speaks, and those that are translated to them."""
+        return self.spoken
+
 
 class ReplicaSettings(Settings):
     """One of several base URLs of an engine. A URL alone stands for one of weight 1."""
@@ -314,6 +320,11 @@ class HTTPEngine(EngineSettings):
         "Required unless it is on this machine or at the origin of `upstream`.",
     )
     proxy: SecretStr | None = Field(None, description="HTTP proxy it is asked through; as upstream.proxy.")
+    drops: tuple[str, ...] = Field(
+        (),
+        description="What is left out of requests that are translated to an API of this engine: names of fields, or of "
+        "types of parts, items and tools. What else that API has no word for is refused (400, not_translatable).",
+    )
     advanced: OpenAIAdvanced = Field(OpenAIAdvanced(), description="Less common settings.")
 
     _valid_url = field_validator("base_url")(lambda url: url and checked_url(url))
@@ -339,6 +350,12 @@ class HTTPEngine(EngineSettings):
         if not any(replica.weight for replica in replicas):
             raise ValueError("base_urls has only entries of weight 0, which stand by for others")
         return self
+
+    @property
+    def understood(self) -> frozenset[Api]:
+        """See EngineSettings."""
+        spoken = self.spoken
+        return spoken if spoken.isdisjoint(WRITTEN) else spoken | frozenset(WRITTEN)
 
     @property
     def servers(self) -> dict[str, Self]:

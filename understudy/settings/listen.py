@@ -33,6 +33,10 @@ class ListenAdvanced(Settings):
     body_gap_s: float = Field(
         30, gt=0, description="How long a client may pause in the middle of its request body."
     )
+    responses_websocket: bool = Field(
+        True,
+        description="Whether clients may ask `/v1/responses` over a WebSocket. Off: they get a 426, and ask by POST.",
+    )
     max_connections: int = Field(
         10_000, ge=1, description="Most open connections of one worker; one more is refused with 503."
     )

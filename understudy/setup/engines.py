@@ -12,6 +12,7 @@ import structlog
 from yarl import URL
 
 from engines.anthropic_http import AnthropicHTTP
+from engines.apis import Api
 from engines.azure_http import AzureHTTP
 from engines.cascade import Cascade
 from engines.engine import Engine, EngineInfo, Price
@@ -24,6 +25,7 @@ from engines.servers.servers import Servers
 from engines.student import STUDENT, StudentEngine
 from engines.tells_usage import TellsUsage
 from engines.timeouts import Timeouts
+from engines.translating import Translating, native_to
 from engines.vllm_dialect import Dialect, Priorities
 from engines.vllm_server import VLLMServer
 from learning.outcomes.equal import same
@@ -181,7 +183,14 @@ def _server(
         alarm=lambda: log.error("engine_refuses", engine=name, **at),
     )
     credentials = None if engine.info.holds_key else Credentials(config.listen.tenant_headers)
-    server = Server(engine, knobs_of(Limits, settings, advanced), breaker, credentials, weight)
+    server = Server(
+        engine,
+        knobs_of(Limits, settings, advanced),
+        breaker,
+        credentials,
+        weight,
+        _translating(engine, settings),
+    )
     if (
         isinstance(engine, OpenAIHTTP)
         and isinstance(settings, HTTPEngine)
@@ -192,8 +201,30 @@ def _server(
     return server
 
 
+def _translated(name: str, settings: AnyEngine, config: Config) -> frozenset[Api]:
+    """The APIs that an engine is asked in and does not speak."""
+    translated = settings.understood - settings.spoken
+    beside = {one for model in config.models.values() if name in model.engines for one in model.engines}
+    for other in map(config.engines.get, beside):
+        # One server may be two engines of one model, each for APIs of its own.
+        if not isinstance(settings, HTTPEngine) or not isinstance(other, HTTPEngine):
+            continue
+        if other.base_url and (other.url, other.model) == (settings.url, settings.model):
+            translated -= other.spoken
+    return translated
+
+
+def _translating(engine: Engine, settings: AnyEngine) -> Translating | None:
+    """Asks the engine in the APIs that it does not speak; None where there are none."""
+    native = native_to(settings.spoken)
+    if not isinstance(settings, HTTPEngine) or native is None or not engine.info.translated:
+        return None
+    return Translating(engine, native, frozenset(settings.drops))
+
+
 def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config, replica: str = "") -> Engine:
     price = price_of(settings.price)
+    translated = _translated(name, settings, config)
     holds_key = not (isinstance(settings, HTTPEngine) and takes_client_key(settings, config.upstream))
     info = EngineInfo(
         name,
@@ -202,7 +233,8 @@ def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config, re
         settings.context_tokens,
         continues=settings.advanced.continues if isinstance(settings, HTTPEngine) else "off",
         attempts=settings.advanced.attempts,
-        apis=settings.spoken,
+        apis=settings.spoken | translated,
+        translated=translated,
         region=settings.region,
         cache_ttl_s=_cache_ttl_s(settings),
         holds_key=holds_key,

@@ -113,3 +113,17 @@ def test_a_worker_knows_what_others_gave_out_and_excuses_as_much_as_they_do() ->
         without.note(7, number)
         without.check(7, number, 0.25, loss=float(number % 40 == 0))
     assert here.lost() == pytest.approx(without.lost() - 20)
+
+
+def test_an_answer_that_is_believed_loses_more_if_its_checks_do_not_come_back() -> None:
+    watched, unwatched = Ledger(0.05, 0.05), Ledger(0.05, 0.05)
+    for number in range(400):
+        watched.assume(0.01, 0.25)
+        unwatched.assume(0.01, 0.25)
+        if number % 4 == 0:
+            watched.check_assumed(watched.by)
+            unwatched.check_assumed(watched.by)
+    assert watched.lost() == pytest.approx(4.0)
+    assert unwatched.lost() > 40.0
+    watched.take_back_assumed(0.01, 0.25)
+    assert watched.lost() == pytest.approx(3.99)

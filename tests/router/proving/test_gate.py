@@ -113,44 +113,38 @@ def test_an_open_action_closes_within_few_checks_when_the_engine_turns_bad() -> 
 
 def test_an_open_region_answers_nobody_while_its_checks_tell_nothing() -> None:
     """No money for checks, or a judge that is down: a change would go unnoticed."""
-    now = [0.0]
-    made = Gate(("small",), 0.05, clock=lambda: now[0])
-    compare(made, HELPED, 1.0, 4000)
-    for _ in range(60):
-        asked(made)
-    assert asked(made).open_actions() == (HELPED,), "outcomes may take some seconds"
-    now[0] = 6.0
-    proof = asked(made)
-    assert proof.open_actions() == () and proof.share == 1.0 and proof.wished == (HELPED,)
-    compare(made, HELPED, 1.0)
+    made = gate()
+    compare(made, HELPED, 1.0, 1500)
+    opened = [bool(asked(made).open_actions()) for _ in range(300)]
+    assert all(opened[:10]), "outcomes may take some seconds"
+    assert sum(opened[200:]) <= 0.05 * 100, "as many as are earned meanwhile"
+    compare(made, HELPED, 1.0, 300)
     assert asked(made).open_actions() == (HELPED,)
 
 
 def test_answers_that_are_not_given_out_after_all_leave_no_checks_to_miss() -> None:
     """As of a cascade whose engines do not agree: the reference answers."""
-    now = [0.0]
-    made = Gate(("small",), 0.05, clock=lambda: now[0])
+    made = gate()
     compare(made, HELPED, 1.0, 1500)
     for _ in range(200):
-        now[0] += 1.0
         proof = asked(made)
         assert proof.open_actions() == (HELPED,)
         proof.take_back()
 
 
 def test_checks_that_are_shed_are_not_missed_and_their_answers_are_taken_to_lose_what_was_proven() -> None:
-    now, load = [0.0], Shedding()
-    made = Gate(("small",), 0.05, clock=lambda: now[0], load=load)
+    load = Shedding()
+    made = Gate(("small",), 0.05, load=load)
     compare(made, HELPED, 1.0, 1500)
     load.level = ORDER.index("checks") + 1
-    for _ in range(100):
+    for number in range(1000):
         proof = asked(made)
         assert proof.open_actions() == (HELPED,) and "number" not in proof.noted
-    now[0] = 6.0
-    assert asked(made).open_actions() == (HELPED,), "of a hundred requests about three are compared"
-    for _ in range(800):
-        asked(made)
-    assert asked(made).open_actions() == (), "of a thousand far more"
+        if number % 50 == 0:
+            made.add("t", "scope", VECTOR, proof.noted, HELPED, Compared(1.0))
+    for _ in range(100):
+        assert asked(made).open_actions() == (HELPED,), "of a hundred requests about three are compared"
+    assert any(not asked(made).open_actions() for _ in range(20_000)), "of thousands far more"
 
 
 def test_where_one_action_is_proven_only_that_one_is_compared_on() -> None:

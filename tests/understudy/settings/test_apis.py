@@ -13,20 +13,25 @@ from understudy.settings.file import ConfigError, parse_config
 
 CLAUDE = {"kind": "anthropic", "base_url": "https://api.anthropic.com", "api_key": "k"}
 WORDS = {"base_url": "https://api.openai.com/v1", "api_key": "k"}
+VECTORS = WORDS | {"apis": ["embeddings"]}
 
 
 def parsed(**more: Any) -> Any:
     return parse_config(
-        {"engines": {"claude": CLAUDE, "words": WORDS}, "models": {"m": {"engines": ["words"]}}} | more
+        {
+            "engines": {"claude": CLAUDE, "words": WORDS, "vectors": VECTORS},
+            "models": {"m": {"engines": ["words"]}},
+        }
+        | more
     )
 
 
 @pytest.mark.parametrize(
     ("more", "setting"),
     [
-        ({"judging": {"engine": "claude"}}, "judging.engine"),
-        ({"replay": {"judge": "claude"}}, "replay.judge"),
-        ({"replay": {"advanced": {"generator": "claude"}}}, "replay.advanced.generator"),
+        ({"judging": {"engine": "vectors"}}, "judging.engine"),
+        ({"replay": {"judge": "vectors"}}, "replay.judge"),
+        ({"replay": {"advanced": {"generator": "vectors"}}}, "replay.advanced.generator"),
         ({"engines": {"words": WORDS | {"apis": []}}}, "apis"),
         ({"engines": {"words": WORDS | {"apis": ["speech"]}}}, "apis"),
         ({"engines": {"words": CLAUDE | {"base_url": "https://api.anthropic.com/v1/messages"}}}, "endpoint"),
@@ -62,16 +67,17 @@ def test_a_base_url_is_taken_as_its_own_clients_write_it(kind: str, url: str, as
 def test_engines_of_one_model_that_share_no_api_are_told(tmp_path: Path) -> None:
     assert parsed().unspoken() == []
     mixed = {"m": {"engines": ["claude", "words"]}}
-    (told,) = parsed(models=mixed).unspoken()
-    assert told.startswith("models.m.engines speak no API in common") and "claude (messages)" in told
-    (told,) = parsed(models={"m": {"engines": ["words"], "larger_context": "claude"}}).unspoken()
-    assert "models.m.larger_context names 'claude', which speaks messages only" in told
-    spoken = {"claude": CLAUDE | {"apis": ["chat", "messages"]}, "words": WORDS}
-    assert parsed(engines=spoken, models=mixed).unspoken() == []
+    assert parsed(models=mixed, judging={"engine": "claude"}).unspoken() == [], "requests are translated"
+    spoken = {"claude": CLAUDE, "words": WORDS | {"apis": ["completions"]}}
+    (told,) = parsed(engines=spoken, models=mixed).unspoken()
+    assert told.startswith("models.m.engines speak no API in common") and "words (completions)" in told
+    larger = {"m": {"engines": ["claude"], "larger_context": "words"}}
+    (told,) = parsed(engines=spoken, models=larger).unspoken()
+    assert "models.m.larger_context names 'words', which speaks completions only" in told
     file = tmp_path / "c.yaml"
     file.write_text(
         "engines:\n  a: {kind: anthropic, base_url: 'https://a.example', api_key: k}\n"
-        "  b: {base_url: 'https://b.example/v1', api_key: k}\nmodels: {m: {engines: [a, b]}}\n"
+        "  b: {base_url: 'https://b.example/v1', api_key: k, apis: [completions]}\nmodels: {m: {engines: [a, b]}}\n"
     )
     done = CliRunner().invoke(check, [str(file)])
     assert done.exit_code == 0 and "understudy: warning: models.m.engines speak no API" in done.stderr

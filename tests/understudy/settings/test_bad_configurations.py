@@ -262,6 +262,12 @@ TOLD = {
         UP + "memory: {examples: {admission: {opted_out_keys: [acme]}}}\n",
         ["has 'acme', which is no key's id"],
     ),
+    "Slack's URL for a program of one's own": (
+        UP
+        + "memory: {}\nwebhooks: [{url: 'https://hooks.slack.com/services/T/B/canary', secret: "
+        + f"whsec_{'A' * 43}=}}]\n",
+        ["webhooks.0.url leads to slack", "set webhooks.0.shape to slack"],
+    ),
     "a key's name misspelt": (
         UP + f"memory: {{examples: {{admission: {{opted_out_keys: [wbe]}}}}}}\nkeys: {{web: {KEY}}}}}\n",
         ["opted_out_keys has 'wbe'", "did you mean web?"],

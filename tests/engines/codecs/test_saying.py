@@ -11,7 +11,6 @@ from engines.answers.answer import Body
 from engines.answers.tail import tail_of
 from engines.chat import ChatRequest, Usage
 from engines.codecs.codec import Codec
-from engines.codecs.growing import Growing
 from engines.codecs.said import Said
 from engines.codecs.table import CODECS
 from engines.errors import RequestError
@@ -39,8 +38,14 @@ def asked(api: str) -> tuple[Codec, ChatRequest]:
 
 def grown(api: str, said: Said) -> bytes:
     codec, chat = asked(api)
-    growing = Growing(codec, chat, Said(said.id, said.created_s, said.model))
-    return b"".join([growing.begun, *map(growing.piece, PIECES), growing.ended(said)])
+    saying = codec.saying(chat, streams=True)
+    saying.begin(said.id, said.model, said.created_s)
+    sent = []
+    for piece in PIECES:
+        saying.text(piece)
+        sent.append(saying.take())
+    said.ends(saying)
+    return b"".join([*sent, saying.take()])
 
 
 @pytest.mark.parametrize("api", ASKED)
@@ -88,9 +93,11 @@ def test_calls_of_tools_are_told_beside_the_text(api: str, text: str) -> None:
 @pytest.mark.parametrize("api", ASKED)
 def test_an_answer_that_breaks_off_says_so_last(api: str) -> None:
     codec, chat = asked(api)
-    growing = Growing(codec, chat, Said("abc", 17, "m"))
+    saying = codec.saying(chat, streams=True)
+    saying.begin("abc", "m", 17)
+    saying.text("Os")
     error = RequestError("Step 'a' failed.", status=424, code="step_failed", param="a")
-    stream = growing.begun + growing.piece("Os") + growing.failed(error)
+    stream = saying.take() + codec.failed(error, number=saying.number)
     tail = tail_of(KINDS, ends=codec.ends)
     assert tail is not None
     tail.feed(stream)
