@@ -44,7 +44,6 @@ _ADVANCED_PRICES = {
     "usd_per_image",
     "usd_per_request",
 }
-_BOTH = "chat and responses"
 _RERANK = "rerank"
 _APIS = {
     "completion": ["completions"],
@@ -56,7 +55,6 @@ _APIS = {
     "moderations": ["moderations"],
     "responses": ["responses"],
     _RERANK: ["other"],
-    _BOTH: ["chat", "responses"],
 }
 """What `model_info.mode` says an engine is asked for; `chat`, and what is not named, leaves it open."""
 _READ = {
@@ -215,9 +213,9 @@ class _Reader:
         if by_responses:
             self.report.change(
                 f"{self.where}.model",
-                "nothing is translated here: requests of the Responses API go to it as such, chat completions as such",
+                "apis is [responses]: its requests go to it as they came, chat completions and Messages are translated",
             )
-            info = {"mode": _BOTH, **info}
+            info = {**info, "mode": "responses"}
         engine = self._engine(name, provider, own_name, params, info)
         if engine is None:
             return None
@@ -566,8 +564,8 @@ def _chat_twin(made: Made, name: str, report: Report) -> str | None:
     if engine.get("base_url", "").rstrip("/") not in (anthropic, str(anthropic).removesuffix("/v1")):
         report.change(
             f"engine {name}",
-            "it is asked by the Messages API only, as nothing is translated here: where its address takes chat completions, "
-            "too, add an engine of kind openai",
+            "it is asked by the Messages API, to which chat completions are translated: where its address takes those, too, "
+            "add an engine of kind openai",
         )
         return None
     twin = f"{name}-chat"

@@ -216,7 +216,7 @@ SHAPES: dict[str, tuple[str, list[str], list[str]]] = {
         "model_list:\n- model_name: codex\n  litellm_params: {model: openai/responses/gpt-5-codex}\n"
         "- model_name: o\n  litellm_params: {model: azure/o_series/my-o3, api_base: 'https://r.openai.azure.com'}\n",
         ["codex", "o"],
-        ["nothing is translated here"],
+        ["apis is [responses]", "chat completions and Messages are translated"],
     ),
     "numbers in quotes and switches in words": (
         ONE
