@@ -61,7 +61,7 @@ class Candidate:
     refused: bool = False
     """It could not be asked when it was its turn."""
     instructed: bool = False
-    """It refused to be given the beginning of its answer (engines.seam)."""
+    """Whether the engine refused the partial answer as the last message (engines.seam)."""
     asked_at: set[str] = field(default_factory=set)
     """Those of its replicas that were asked."""
     left_alone: set[str] = field(default_factory=set)
@@ -249,7 +249,7 @@ class Candidates:
         self.planned = self._order[0]
 
     def instruct(self, candidate: Candidate) -> None:
-        """It refused to be given the beginning of its answer, and next is asked to repeat the end. That was no try."""
+        """Note that an engine refused the partial answer; next it is asked to repeat the end. That was no try."""
         candidate.instructed = True
         self._tries[candidate.name] -= 1
         self._first_of_all = candidate

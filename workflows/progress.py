@@ -647,9 +647,9 @@ class Progress:
         return failed
 
     def _drop(self, source: StepId, changes: Changes) -> None:
-        """A list failed of which items were told: what they started is cancelled, and what that made is forgotten.
+        """Cancel the steps that items of a failed list started, and drop their results.
 
-        Nothing but such steps reads of them: what gathers them learns of them when the list is whole."""
+        Nothing else reads these results: what gathers the list waits until it is whole."""
         for id in self.graph.early(source):
             if self._states[id] in _ASKED:
                 changes.stop.append(id)

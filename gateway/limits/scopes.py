@@ -53,7 +53,7 @@ def key_scopes(key: Key, tenant: Tenant | None) -> tuple[Scope, ...]:
 
 
 def user_scopes(key: Key, tenant: Tenant | None, user: str) -> tuple[Scope, ...]:
-    """The end user of both, by a digest. Requests that name nobody are one end user."""
+    """Scopes of an end user of the key and the tenant, by a digest. Requests without a user share one."""
     label = "this end user" if user else "the end user that is not named"
     found = [Scope.of(f"user:{key.id}/{user}", f"{label} of the key", key.each_user)]
     if tenant is not None:

@@ -26,7 +26,7 @@ class Explored:
     chosen: tuple[Candidate, ...]
     """In the order in which they are sent; empty when the only one was dropped."""
     kind: Literal["", "drop", "swap"]
-    """Empty: the combination was not changed."""
+    """Kind of change that was made; empty for none."""
     probability: float
     """Probability of exactly this set, given the combination; above 0."""
 

@@ -33,14 +33,16 @@ class InConversation:
         conversations: Conversations,
         engines: Sequence[str],
         elsewhere: Elsewhere | None = None,
+        hold: Callable[[str], None] | None = None,
     ) -> None:
         """`engines`: of the model, from small to large; the last is the reference. `elsewhere`: None where no other worker
-        answers requests."""
+        answers requests. `hold`: told whose answer a small engine gives unproven (router.proving.gate.Gate.hold)."""
         self.inner = inner
         self.name = inner.name
         self._conversations = conversations
         self._engines = tuple(engines)
         self._elsewhere = elsewhere
+        self._hold = hold
 
     async def decide(self, ask: Ask) -> Plan:
         """See router.plan.Policy."""
@@ -81,8 +83,8 @@ class InConversation:
         """The plan, where it may be carried out; else one that stays with who answered before."""
         engine = plan.attempts[0].engine
         if turn.in_tool_loop and turn.engine and engine != turn.engine:
-            if plan.proof is not None:
-                plan.proof.hold()
+            if self._hold is not None:
+                self._hold(ask.tenant)
             found = (plan.found,) if ask.examples and plan.found is not None else ()
             asked = (*found, *plan.attempts, Attempt(turn.engine))
             first = next(each for each in asked if each.engine == turn.engine)

@@ -71,10 +71,6 @@ class Proof:
     take_back: Callable[[], None] = field(default=nothing, compare=False, repr=False)
     """Strikes the request from what is offloaded: the reference answered it after all. To be called once at most."""
 
-    hold: Callable[[], None] = field(default=nothing, compare=False, repr=False)
-    """Counts the request as offloaded, and its answer as lost: a small engine answers although it is not open here, since a
-    tool loop is not left. To be called once at most."""
-
     def nearest_to_proof(self) -> Standing | None:
         """The standing that decides where one is open, else the one with the highest lower bound; None without any."""
         return max(self.standings, key=lambda each: (each.open, each.lower), default=None)

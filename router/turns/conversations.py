@@ -135,7 +135,9 @@ class Conversations:
                 if turn.number == known.turns:
                     known.turns += 1
                     known.lasting.has(known.turns)
-                known.examples = known.examples or examples
+                if examples and not known.examples:
+                    # Their texts are what is sent again; their vectors would take three times as much memory.
+                    known.examples = tuple(replace(c, vector=None, answer_vector=None) for c in examples)
             if usage is None or usage.estimated or not prefixes:
                 return
             told = self._told(engine, usage, believed / max(1, prefixes[-1].tokens))

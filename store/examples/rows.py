@@ -208,7 +208,7 @@ def replace_texts(
 
 
 def begin_anew(connection: Connection, id: int) -> None:
-    """Take from an example what the answer it had before was found to be worth: it is a wrong answer's no more."""
+    """Reset an example's quality figures after its answer was replaced."""
     connection.execute(
         "UPDATE example_accounts SET quality_sum = 0, quality_count = 0, gain = 0, merged = 0, corrected_at_s = ?"
         " WHERE id = ?",

@@ -294,7 +294,7 @@ class ReplayJobs:
 def finish_step(
     connection: Connection, step_id: int, state: StepState, result: str, detail: Mapping[str, Any]
 ) -> None:
-    """Inside somebody's write job: what became of a step. Once it is done, what it bought is known to nobody any more."""
+    """Note a step's result, inside the caller's write job; the answers that a done or skipped step bought are emptied."""
     connection.execute(
         "UPDATE replay_steps SET state = ?, result = ?, detail = ?, changed_at_s = ? WHERE id = ?",
         (state, result, json.dumps(detail, separators=(",", ":")), time.time(), step_id),

@@ -188,7 +188,7 @@ class Limits:
     )
     allow_unpriced: Flag = Field(
         default=False,
-        title="models without a price, despite a budget",
+        title="models without a price, beside a budget",
         description="Whether models without a price may be used despite a budget, which they then do not count against.",
     )
     components: Globs = Field(

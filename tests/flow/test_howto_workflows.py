@@ -1,4 +1,4 @@
-"""The workflows of docs/how-to/workflows.md, as they stand there, at a real gateway process with a simulated reader."""
+"""The workflows of the how-tos, as they stand there, at a real gateway process with a simulated reader."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from tests.fences import fences
 from tests.flow.process import Gateway, running
 from tests.patience import PATIENCE_S
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "how-to" / "workflows.md"
-BLOCKS = [yaml.safe_load(fence.text) for fence in fences(PAGE, "yaml")]
+HOW_TO = Path(__file__).parent.parent.parent / "docs" / "how-to"
+GUIDES = (HOW_TO / "workflows.md", HOW_TO / "workflow-patterns.md")
+BLOCKS = [yaml.safe_load(fence.text) for page in GUIDES for fence in fences(page, "yaml")]
 WORKFLOWS = {name: each for block in BLOCKS for name, each in block["workflows"].items()}
 COMPONENTS = {
     name: {"kind": "simulated", "fixed_ms": 1} for block in BLOCKS for name in block.get("components", {})

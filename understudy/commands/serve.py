@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "--open",
     is_flag=True,
     default=None,
-    help="With another --host than this machine's own: let anybody use your keys, without a gateway key.",
+    help="Start without a gateway key on a --host that others can reach: all of them can then use your upstream keys.",
 )
 @click.option("--port", type=int, help="Port; 0 takes a free one [8080].")
 @click.option("--workers", type=int, help="Processes sharing the port [1].")

@@ -564,8 +564,8 @@ def _chat_twin(made: Made, name: str, report: Report) -> str | None:
     if engine.get("base_url", "").rstrip("/") not in (anthropic, str(anthropic).removesuffix("/v1")):
         report.change(
             f"engine {name}",
-            "it is asked by the Messages API, to which chat completions are translated: where its address takes those, too, "
-            "add an engine of kind openai",
+            "it is asked by the Messages API only, and requests of other APIs are translated to that: where its address "
+            "takes chat completions, too, add an engine of kind openai",
         )
         return None
     twin = f"{name}-chat"

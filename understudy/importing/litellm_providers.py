@@ -93,9 +93,9 @@ NOT_SPOKEN: dict[str, str] = {
     "takes a key (gemini/...)",
     "vertex_ai_beta": "its access tokens are fetched from Google and last an hour, which is not done here",
     "watsonx": "its access tokens are fetched from IBM, which is not done here",
-    "replicate": "it speaks an API of its own, which no engine does here",
     "github_copilot": "its access tokens come from a sign-in at GitHub, which is not done here",
-    "predibase": "it speaks an API of its own, which no engine does here",
+    "replicate": "it speaks an API of its own, which requests are not translated to",
+    "predibase": "it speaks an API of its own, which requests are not translated to",
 }
 """Providers that an engine cannot ask, and why."""
 

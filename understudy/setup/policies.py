@@ -55,7 +55,8 @@ def _policy(built: Built, name: str, turns: dict[str, Apply], gate: Gate | None)
         return fixed(settings)
     assert built.conversations is not None
     routing = _routing(built, name, turns, gate)
-    return InConversation(routing, built.conversations, settings.ways, _elsewhere(built))
+    hold = gate.hold if gate is not None else None
+    return InConversation(routing, built.conversations, settings.ways, _elsewhere(built), hold)
 
 
 def _elsewhere(built: Built) -> Elsewhere | None:

@@ -10,7 +10,7 @@ class Uncounted:
         """So many more runs are carried out by this process."""
 
     def step(self, rank: str, state: str) -> None:
-        """A step of this class ended so."""
+        """Count one finished step by class and result."""
 
     def adopted(self) -> None:
         """A run of a process that ended is carried on here."""

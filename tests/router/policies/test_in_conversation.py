@@ -12,7 +12,7 @@ from engines.chat import ChatRequest, Usage
 from engines.engine import EngineInfo, EngineLoad, Price
 from router.plan import STAYS, TOOL_LOOP, Ask, Attempt, Plan
 from router.policies.in_conversation import InConversation
-from router.proving.standing import Proof
+from router.proving.gate import Gate
 from router.turns.conversations import Conversations
 from store.decisions.sessions import LatestAnswer
 from store.reading import ReadLate
@@ -40,14 +40,13 @@ class Given:
     """A policy that says what a test wants."""
 
     engine: str = "small"
-    proof: Proof | None = None
     name: str = "given"
     asked: list[Ask] = field(default_factory=list)
 
     async def decide(self, ask: Ask) -> Plan:
         self.asked.append(ask)
         other = "large" if self.engine == "small" else "small"
-        return Plan((Attempt(self.engine), Attempt(other)), self.name, "1", "given", proof=self.proof)
+        return Plan((Attempt(self.engine), Attempt(other)), self.name, "1", "given")
 
 
 @dataclass
@@ -89,13 +88,12 @@ async def test_a_tool_loop_stays_where_it_began(began: str, then: str) -> None:
 
 
 async def test_who_stays_in_a_tool_loop_without_proof_is_counted_as_lost() -> None:
-    held: list[str] = []
-    site = Site()
-    site.inner.proof = Proof("r", (), 0.0, hold=lambda: held.append("held"))
+    site, gate = Site(), Gate(("small",), 0.05)
+    site.policy = InConversation(site.inner, site.known, ("small", "large"), hold=gate.hold)
     await site.turn("small", LONG)
-    assert held == []
+    assert gate.account("t").lost == 0.0
     await site.turn("large", LONG, CALLS, RESULT)
-    assert held == ["held"]
+    assert gate.account("t").lost == 1.0
 
 
 async def test_an_engine_is_not_left_for_a_smaller_one_where_that_costs_more() -> None:

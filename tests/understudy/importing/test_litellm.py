@@ -221,7 +221,7 @@ def test_two_engines_are_told_of_only_where_there_are_two() -> None:
     assert len(config["engines"]) == 2 and "two engines" in str(report.lines())
     config, report = imported(config_of([entry("c", "anthropic/claude-x", api_base="https://relay.example")]))
     assert len(config["engines"]) == 1 and "two engines" not in str(report.lines())
-    assert "by the Messages API, to which" in str(report.changed)
+    assert "Messages API only" in str(report.changed)
 
 
 def test_fallbacks_of_every_model_stand_behind_each() -> None:
