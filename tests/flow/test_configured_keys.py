@@ -51,6 +51,22 @@ async def test_listed_keys_are_taken_until_they_are_listed_no_more(tmp_path: Pat
             assert len(audited(gate)) == rows, "nothing changed, and nothing is written"
 
 
+async def test_a_key_is_named_in_the_file_as_it_is_there(tmp_path: Path) -> None:
+    listed = {"web": {"secret": WEB}, "app": {"secret": APP}}
+    memory = {"data_dir": str(tmp_path), "examples": {"admission": {"opted_out_keys": ["web"]}}}
+    served = {"models": {"gpt-4o": {"engines": ["one"]}}, "keys": listed, "memory": memory}
+    async with upstream() as behind:
+        one = {"base_url": behind.url, "api_key": "none"}
+        async with line({"engines": {"one": one}} | served) as gate:
+            assert gate.gateway.memory is not None
+            of = gate.gateway.memory.store.decisions
+            for secret in (WEB, APP):
+                assert (await gate.chat(f"What is {secret[:3]}?", bearer(secret))).status == 200
+            await until(gate.gateway.settled, "all is written")
+            texts = [of.texts.get(row.tenant, row.id) for row in of.requests.recent(2)]
+            assert sum(text is not None for text in texts) == 1, "nothing is kept of the one that is named"
+
+
 async def test_a_clash_keeps_the_gateway_from_starting_and_says_what(tmp_path: Path) -> None:
     async with upstream() as behind:
         async with line(config(behind, tmp_path)) as gate:

@@ -11,13 +11,16 @@ from typing import Any
 import click
 import yaml
 
+from store.people.limits import Limits
 from store.validating import what_differs
 from understudy.commands.configured import config_in
-from understudy.settings.config import Config
+from understudy.settings.config import Config, meant
 from understudy.settings.core_yaml import Dumper
 from understudy.settings.doubts import doubts
 from understudy.settings.terms import TermsSettings
 from understudy.settings.unpriced import unpriced
+from understudy.setup.exposure import exposure
+from understudy.setup.unknown_tenants import tenants_named
 
 
 @click.command()
@@ -32,25 +35,48 @@ from understudy.settings.unpriced import unpriced
     help="With --live: ask each for an answer of one token, too, and examine judges, which may cost.",
 )
 def check(path: Path, everything: bool, live: bool, ask: bool) -> None:
-    """Validate a configuration and print a line per model, key and tenant, secrets never.
+    """Validate a configuration and print a line per model, key, tenant and budget, secrets never; then what is doubtful.
 
     Exits with 2 for one that cannot be used, or whose budgets refuse every request of a key or tenant.
     """
     config = config_in(path)
-    refused = unpriced(config).everything
-    for told in doubts(config):
-        click.echo(f"understudy: {'error' if told in refused else 'warning'}: {told}", err=True)
-    if refused:
-        sys.exit(2)
+    errors, exposed = [*unpriced(config).everything], _exposed(config)
+    told = [*doubts(config), *_unlisted_tenants(config)]
+    if exposed is not None:
+        why, may_have_keys = exposed
+        told.append(why)
+        errors += [] if may_have_keys else [why]
+    failed = 0
     if live or ask:
-        sys.exit(_live(config, ask=ask))
-    if not everything:
+        failed = _live(config, ask=ask)
+    elif everything:
+        # In JSON mode pydantic masks SecretStr by itself.
+        shown = config.model_dump(mode="json", by_alias=True)
+        click.echo(yaml.dump(shown, Dumper=Dumper, sort_keys=False, allow_unicode=True), nl=False)
+    else:
         for line in _lines(config):
             click.echo(line)
-        return
-    # In JSON mode pydantic masks SecretStr by itself.
-    shown = config.model_dump(mode="json", by_alias=True)
-    click.echo(yaml.dump(shown, Dumper=Dumper, sort_keys=False, allow_unicode=True), nl=False)
+    for one in told:
+        click.echo(f"understudy: {'error' if one in errors else 'warning'}: {one}", err=True)
+    sys.exit(2 if errors else failed)
+
+
+def _exposed(config: Config) -> tuple[str, bool] | None:
+    """Why strangers could use its keys, so that it will not start, and whether a command may have made a key against it."""
+    why = exposure(config, has_keys=bool(config.keys))
+    if why is None:
+        return None
+    may_have_keys = config.memory is not None and config.memory.data_dir is not None
+    return (f"unless `understudy keys create` made a key: {why}" if may_have_keys else why), may_have_keys
+
+
+def _unlisted_tenants(config: Config) -> Iterator[str]:
+    """Tenants that the file names and does not list; a start knows those that commands made, too."""
+    known = {"default", *config.tenants, *(key.tenant for key in config.keys.values())}
+    for setting, name in tenants_named(config):
+        if name not in known:
+            near = meant(name, known) or ": `understudy keys create --tenant` makes one"
+            yield f"{setting} names the tenant {name!r}, whom neither `tenants` nor `keys` has{near}"
 
 
 def _live(config: Config, *, ask: bool) -> int:
@@ -72,7 +98,7 @@ def _live(config: Config, *, ask: bool) -> int:
 
 
 def _lines(config: Config) -> Iterator[str]:
-    """What somebody set, in a line per model, key and tenant."""
+    """What somebody set, in a line per model, key, tenant and budget."""
     yield f"listens on {config.listen.host}:{config.listen.port}, workers: {config.listen.workers}"
     for name, model in config.models.items():
         how: str = model.policy
@@ -83,10 +109,24 @@ def _lines(config: Config) -> Iterator[str]:
         yield f"key {name}: of tenant {key.tenant}; {_terms(key)}"
     for name, tenant in config.tenants.items():
         yield f"tenant {name}: {_terms(tenant)}"
+    for kind, askers in (("key", config.keys), ("tenant", config.tenants)):
+        for name, asker in askers.items():
+            yield from _budgets(f"budget of {kind} {name}", asker.limits)
+            yield from _budgets(f"budget of each user of {kind} {name}", asker.each_user)
+
+
+def _budgets(whose: str, limits: Limits) -> Iterator[str]:
+    for budget in limits.budgets:
+        yield f"{whose}: ${budget.usd:g} {'in total' if budget.per == 'total' else f'per {budget.per}'}"
 
 
 def _terms(settings: TermsSettings) -> str:
     found = what_differs(settings.terms())
+    for limits in found.values():
+        if isinstance(limits, dict):
+            # A line of its own tells of each.
+            limits.pop("budgets", None)
+    found = {name: value for name, value in found.items() if value != {}}
     return ", ".join(f"{name} {_plain(value)}" for name, value in found.items()) or "no limits"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from understudy.importing import bifrost
 from understudy.importing.bounded_yaml import read_bounded
 from understudy.importing.litellm_deployments import (
     Made,
@@ -56,14 +57,12 @@ _WHY_NOT = {
     "router_settings.enable_tag_filtering": "requests are not told apart by tags: give each a model name of its own",
     "router_settings.tag_filtering_match_any": "requests are not told apart by tags",
     "router_settings.content_policy_fallbacks": "a refusal is an answer here, and is passed on",
-    "router_settings.default_fallbacks": "name the engines that stand in for each model in models.*.engines",
     "router_settings.retry_after": "Retry-After of the engine is heeded, else the pause grows by itself",
     "router_settings.disable_cooldowns": "engines.*.advanced.breaker_failures sets how late the breaker opens",
     "router_settings.provider_budget_config": "dollars are limited for keys, tenants and end users, not for engines",
     "litellm_settings.drop_params": "requests go out as they came; an engine that refuses one says so",
     "litellm_settings.modify_params": "requests go out as they came",
     "litellm_settings.content_policy_fallbacks": "a refusal is an answer here, and is passed on",
-    "litellm_settings.default_fallbacks": "name the engines that stand in for each model in models.*.engines",
     "litellm_settings.default_team_settings": "`understudy tenants create` makes each tenant with its own limits",
     "litellm_settings.default_internal_user_params": "users of a UI have no keys of their own: `understudy keys create`",
     "litellm_settings.upperbound_key_generate_params": "keys are made by operators: `understudy keys create`",
@@ -117,9 +116,29 @@ def imported(text: str, prices: Fields = MappingProxyType({})) -> tuple[dict[str
     Raises NotLiteLLM, bounded_yaml.TooMuch and yaml.YAMLError.
     """
     data = read_bounded(text)
+    if bifrost.is_bifrost(data):
+        report = Report()
+        config, made = bifrost.imported(data, prices, report)
+        if not made.models:
+            raise NotLiteLLM(_nothing_served(report))
+        return config, _with_variables(config, report)
     if not isinstance(data, dict) or not isinstance(data.get("model_list"), list):
-        raise NotLiteLLM("it has no model_list, which every LiteLLM configuration has")
+        raise NotLiteLLM(
+            "it has no model_list, which every LiteLLM configuration has, and no providers, which every one of Bifrost has"
+        )
     return _Import(data, prices).done()
+
+
+def _nothing_served(report: Report) -> str:
+    why = "; ".join(dict.fromkeys(note.text for note in report.left_out))
+    return f"none of its models can be served here: {why}"
+
+
+def _with_variables(config: dict[str, Any], report: Report) -> Report:
+    """Keeps the variables that the configuration reads."""
+    read = set(_REFERENCE.findall(str(config)))
+    report.variables = {name: said for name, said in report.variables.items() if name in read}
+    return report
 
 
 class _Import:
@@ -137,8 +156,7 @@ class _Import:
             self.data["model_list"], self.data.get("credential_list"), report, self.prices
         )
         if not self.made.models:
-            why = "; ".join(dict.fromkeys(note.text for note in report.left_out))
-            raise NotLiteLLM(f"none of its models can be served here: {why}")
+            raise NotLiteLLM(_nothing_served(report))
         counted = len(self.data["model_list"])
         report.take(
             "model_list",
@@ -161,9 +179,7 @@ class _Import:
             if section not in _SECTIONS and not str(section).startswith("x-"):
                 report.leave(str(section)[:80], _WHY_NOT.get(str(section), _DEFAULT_WHY))
         config = self._config()
-        read = set(_REFERENCE.findall(str(config)))
-        report.variables = {name: said for name, said in report.variables.items() if name in read}
-        return config, report
+        return config, _with_variables(config, report)
 
     def _config(self) -> dict[str, Any]:
         made, config = self.made, self.config
@@ -202,6 +218,10 @@ class _Import:
             "listen",
             f"port {_PORT} and paths without /v1, as with LiteLLM, but on this machine's own address: set listen.host to "
             "let others in",
+        )
+        self.report.change(
+            "health probes",
+            "/healthz in place of /health/liveliness and /health/liveness, /readyz in place of /health/readiness",
         )
 
     # ---- settings, one by one
@@ -273,6 +293,9 @@ class _Import:
             names = list(self.made.models) if said == _EVERY else [said]
             for name in names if behind else ():
                 self._put_behind(f"{where}.{said}", name, behind)
+
+    def _read_default_fallbacks(self, where: str, value: Any) -> None:
+        self._read_fallbacks(where, [{_EVERY: value}])
 
     def _put_behind(self, where: str, name: str, behind: list[str]) -> None:
         if name not in self.made.models:

@@ -12,7 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from understudy.importing.litellm_providers import NOT_SPOKEN, PROVIDERS, Provider, provider_and_model
+from understudy.importing.litellm_providers import (
+    NOT_SPOKEN,
+    PROVIDERS,
+    RERANKING,
+    Provider,
+    provider_and_model,
+)
 from understudy.importing.report import Report, shown
 from understudy.settings.prices import LIST, PriceList, prices_file, read_prices
 
@@ -38,7 +44,7 @@ _ADVANCED_PRICES = {
     "usd_per_image",
     "usd_per_request",
 }
-_BOTH = "chat and responses"
+_RERANK = "rerank"
 _APIS = {
     "completion": ["completions"],
     "embedding": ["embeddings"],
@@ -48,7 +54,7 @@ _APIS = {
     "moderation": ["moderations"],
     "moderations": ["moderations"],
     "responses": ["responses"],
-    _BOTH: ["chat", "responses"],
+    _RERANK: ["other"],
 }
 """What `model_info.mode` says an engine is asked for; `chat`, and what is not named, leaves it open."""
 _READ = {
@@ -190,24 +196,26 @@ class _Reader:
         params = self._with_credentials(params)
         info = entry.get("model_info")
         info = info if isinstance(info, dict) else {}
-        if info.get("mode") == "rerank":
-            self.report.leave(
-                self.where, "clients cannot ask for /rerank here; rerankers are components of workflows"
-            )
-            return None
         custom = params.get("custom_llm_provider")
         provider_name, own_name, by_responses = provider_and_model(
             model, custom if isinstance(custom, str) else None
         )
+        if info.get("mode") == _RERANK:
+            # Cohere's OpenAI-compatible API has no reranking.
+            provider_name = RERANKING.get(provider_name, provider_name)
+            self.report.change(
+                f"{self.where}.model_info.mode",
+                "a request goes to its server as it came, below the same version: /rerank, /v1/rerank or /v2/rerank",
+            )
         provider = self._provider(provider_name, own_name, params)
         if provider is None:
             return None
         if by_responses:
             self.report.change(
                 f"{self.where}.model",
-                "requests of the Responses API go to it as such, chat completions as such",
+                "apis is [responses]: its requests go to it as they came, chat completions and Messages are translated",
             )
-            info = {"mode": _BOTH, **info}
+            info = {**info, "mode": "responses"}
         engine = self._engine(name, provider, own_name, params, info)
         if engine is None:
             return None

@@ -62,9 +62,26 @@ PROVIDERS: dict[str, Provider] = {
     "sambanova": _openai("https://api.sambanova.ai/v1", "SAMBANOVA_API_KEY"),
     "huggingface": _openai("https://router.huggingface.co/v1", "HF_TOKEN"),
     "github": _openai("https://models.github.ai/inference", "GITHUB_API_KEY"),
+    "cohere rerank": _openai("https://api.cohere.com", "COHERE_API_KEY"),
+    "jina_ai": _openai("https://api.jina.ai/v1", "JINA_AI_API_KEY"),
+    "voyage": _openai("https://api.voyageai.com/v1", "VOYAGE_API_KEY"),
+    "infinity": _openai(None, "INFINITY_API_KEY"),
+    "moonshot": _openai("https://api.moonshot.ai/v1", "MOONSHOT_API_KEY"),
+    "dashscope": _openai("https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY"),
+    "volcengine": _openai("https://ark.cn-beijing.volces.com/api/v3", "VOLCENGINE_API_KEY"),
+    "zai": _openai("https://api.z.ai/api/paas/v4", "ZAI_API_KEY"),
+    "nebius": _openai("https://api.studio.nebius.ai/v1", "NEBIUS_API_KEY"),
+    "novita": _openai("https://api.novita.ai/v3/openai", "NOVITA_API_KEY"),
+    "hyperbolic": _openai("https://api.hyperbolic.xyz/v1", "HYPERBOLIC_API_KEY"),
+    "lambda_ai": _openai("https://api.lambda.ai/v1", "LAMBDA_API_KEY"),
+    "meta_llama": _openai("https://api.llama.com/compat/v1", "LLAMA_API_KEY"),
+    "featherless_ai": _openai("https://api.featherless.ai/v1", "FEATHERLESS_AI_API_KEY"),
     "azure_ai": _openai(None, "AZURE_AI_API_KEY"),
     "databricks": _openai(None, "DATABRICKS_API_KEY"),
 }
+
+RERANKING = {"cohere": "cohere rerank", "cohere_chat": "cohere rerank"}
+"""Providers that rerank at another address than they chat."""
 
 NOT_SPOKEN: dict[str, str] = {
     "bedrock": "its requests are signed with AWS credentials, which is not done here; Bedrock also takes an API key: an "
@@ -76,6 +93,7 @@ NOT_SPOKEN: dict[str, str] = {
     "takes a key (gemini/...)",
     "vertex_ai_beta": "its access tokens are fetched from Google and last an hour, which is not done here",
     "watsonx": "its access tokens are fetched from IBM, which is not done here",
+    "github_copilot": "its access tokens come from a sign-in at GitHub, which is not done here",
     "replicate": "it speaks an API of its own, which requests are not translated to",
     "predibase": "it speaks an API of its own, which requests are not translated to",
 }

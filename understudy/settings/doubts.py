@@ -6,11 +6,14 @@ What cannot be right is refused where the setting is; this is for what may be ri
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
 
-from understudy.settings.config import Config
+from understudy.settings.config import Config, meant
 from understudy.settings.engines import HTTPEngine, OpenAIEngine, VLLMEngine
+from understudy.settings.key_names import keys_named
 from understudy.settings.models import ModelSettings
+from understudy.settings.terms import TermsSettings
 from understudy.settings.unpriced import unpriced
 
 _KEY_ID = "key_"
@@ -26,6 +29,7 @@ def doubts(config: Config) -> list[str]:
         *_unused_engines(config),
         *(told for name, model in config.models.items() for told in _of_model(config, name, model)),
         *_key_ids(config),
+        *_models_of_keys(config),
         *_webhooks(config),
         *config.unspoken(),
         *refusing.everything,
@@ -101,17 +105,28 @@ def _of_model(config: Config, name: str, model: ModelSettings) -> Iterator[str]:
 
 
 def _key_ids(config: Config) -> Iterator[str]:
-    named: dict[str, tuple[str, ...]] = {}
-    if config.memory is not None:
-        named["memory.semantic_reuse.deltas"] = tuple(config.memory.semantic_reuse.deltas)
-        named["memory.examples.admission.opted_out_keys"] = config.memory.examples.admission.opted_out_keys
-    for name, model in config.models.items():
-        named[f"models.{name}.advanced.key_preferences"] = tuple(model.advanced.key_preferences)
-        named[f"models.{name}.advanced.opted_out_keys"] = model.advanced.opted_out_keys
-    for setting, ids in named.items():
+    for setting, ids in keys_named(config):
         for id in ids:
-            if not id.startswith(_KEY_ID) and id != _NO_KEYS:
-                yield f"{setting} has {id!r}, which is no key's id: `understudy keys list` shows them ({_KEY_ID}...)"
+            if not id.startswith(_KEY_ID) and id != _NO_KEYS and id not in config.keys:
+                near = meant(id, config.keys) or f": `understudy keys list` shows ids ({_KEY_ID}...)"
+                yield f"{setting} has {id!r}, which is no key's id and none of `keys`{near}"
+
+
+def _models_of_keys(config: Config) -> Iterator[str]:
+    """Models that a key or tenant is limited to, and that nobody serves."""
+    served = [*config.models, *config.workflows.definitions]
+    terms: dict[str, TermsSettings] = {f"keys.{name}": one for name, one in config.keys.items()}
+    terms |= {f"tenants.{name}": one for name, one in config.tenants.items()}
+    for where, one in terms.items():
+        for setting, limits in (("limits", one.limits), ("each_user", one.each_user)):
+            for glob in limits.models:
+                slip = meant(glob, served)
+                known = any(fnmatchcase(name, glob) or fnmatchcase(glob, name) for name in served)
+                if not known and (slip or config.upstream is None):
+                    yield (
+                        f"{where}.{setting}.models has {glob!r}, which is none of `models`"
+                        f"{slip or ': name one of ' + (', '.join(served) or 'them')}"
+                    )
 
 
 def _webhooks(config: Config) -> Iterator[str]:

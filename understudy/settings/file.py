@@ -106,6 +106,13 @@ _RECORDS = {"limits": Limits, "each_user": Limits, "retention": Retention}
 """Settings that are models of the store; the one within another is a budget."""
 _ALIKE = 0.75
 """Likeness of two names from which one may be a slip for the other."""
+_PLAINER = {
+    "dict_type": "a mapping is right, each name with its settings",
+    "model_type": "a mapping is right, each setting with its value",
+    "tuple_type": "a list is right, such as [one, another]",
+    "too_short": "it needs at least one entry",
+}
+"""By the type of a problem: what would be right, where pydantic speaks of Python."""
 _LITELLM = frozenset({"model_list", "litellm_settings", "general_settings", "router_settings"})
 _CREDENTIALS = re.compile(r"//[^/]*@")
 _MAY_HOLD_CREDENTIALS = re.compile("[@?#]")
@@ -140,8 +147,10 @@ def _explain(problem: dict[str, Any]) -> str:
             return message
         case "value_error" if isinstance(problem.get("input"), dict):
             return f"{key}: {message}"
-    # The block of keys has secrets in it, but not in everything.
-    named = ".".join(parts[2:]) if parts[0] == "keys" and len(parts) > 2 else key
+    message = _PLAINER.get(problem["type"], message)
+    # The blocks of keys and webhooks have secrets in them, but not in everything.
+    inner = parts[0] == "keys" or parts[2:3] == ["events"]
+    named = ".".join(parts[2:]) if inner and len(parts) > 2 else key
     return f"{key} is {_shown(named, problem.get('input'))}: {message[:1].lower()}{message[1:]}"
 
 

@@ -59,7 +59,9 @@ class JudgingAdvanced(Settings):
     verdict_tokens: int = Field(
         300, ge=16, description="Longest verdict, in tokens; a reasoning judge needs more."
     )
-    opted_out_keys: tuple[str, ...] = Field((), description="Ids of keys whose requests are never judged.")
+    opted_out_keys: tuple[str, ...] = Field(
+        (), description="Keys, by their name in `keys` or their id, whose requests are never judged."
+    )
 
 
 class JudgingSettings(Settings):

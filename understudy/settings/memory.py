@@ -49,7 +49,7 @@ class AdmissionConfig(Settings):
         (), description="Your own hotline, address or @domain, which are not private."
     )
     opted_out_keys: tuple[str, ...] = Field(
-        (), description="Ids of keys whose requests never become examples."
+        (), description="Keys, by their name in `keys` or their id, whose requests never become examples."
     )
 
 
@@ -85,8 +85,8 @@ class SemanticReuseSettings(Settings):
 
     deltas: dict[str, float] = Field(
         {},
-        description="Key id (or `default`, clients without keys) to the share of reused answers that may be wrong, "
-        "such as 0.02; who is not named gets no reuse.",
+        description="Key (its name in `keys`, its id, or `default`: clients without keys) to the share of reused "
+        "answers that may be wrong, such as 0.02; who is not named gets no reuse.",
     )
 
     @field_validator("deltas")

@@ -62,7 +62,9 @@ class ModelAdvanced(Settings):
         "helpful_last",
         description="Most helpful next to the question, or always the same order, for engines that cache prefixes.",
     )
-    key_preferences: dict[str, float] = Field({}, description="Key id to its own in_context.preference.")
+    key_preferences: dict[str, float] = Field(
+        {}, description="Key (its name in `keys`, or its id) to its own in_context.preference."
+    )
     outcomes_needed: int = Field(
         200,
         ge=1,
@@ -88,7 +90,7 @@ class ModelAdvanced(Settings):
         10, gt=0, description="Longest wait for a cascade's small engines; after it the large one is asked."
     )
     opted_out_keys: tuple[str, ...] = Field(
-        (), description="Ids of keys whose requests are never used to explore."
+        (), description="Keys, by their name in `keys` or their id, whose requests are never used to explore."
     )
 
     @field_validator("with_tools", mode="before")

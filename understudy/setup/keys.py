@@ -16,6 +16,7 @@ from store.records import Key
 from understudy.built import Built
 from understudy.cannot_start import CannotStart
 from understudy.settings.config import Config
+from understudy.settings.key_names import with_key_ids
 from understudy.setup.unknown_tenants import tell_unknown_tenants
 
 log = structlog.get_logger(__name__)
@@ -33,6 +34,7 @@ def add_to(built: Built) -> None:
         reconcile(config, store)
     except (Clash, ValueError, StoreError, TimeoutError) as error:
         raise CannotStart(f"the configured keys and tenants cannot be taken: {error}") from error
+    built.config = with_key_ids(config, store.keys.configured_id)
 
 
 def clashes(config: Config, store: Store) -> list[str]:

@@ -40,7 +40,7 @@ def tell_unknown_tenants(config: Config, keys: KeyStore) -> None:
 
 def unknown_tenants(config: Config, keys: KeyStore) -> list[Unknown]:
     """Each: a tenant may be named before its first key is made. `id:HEX` is not judged. Blocks for a read."""
-    named = [(setting, name) for setting, name in _named(config) if not name.startswith("id:")]
+    named = [(setting, name) for setting, name in tenants_named(config) if not name.startswith("id:")]
     if not named:
         return []
     listed = {*config.tenants, *(key.tenant for key in config.keys.values())}
@@ -54,7 +54,7 @@ def unknown_tenants(config: Config, keys: KeyStore) -> list[Unknown]:
     return found
 
 
-def _named(config: Config) -> Iterator[tuple[str, str]]:
+def tenants_named(config: Config) -> Iterator[tuple[str, str]]:
     """(setting, name) of every tenant that the settings name."""
     for name in config.private.tenants:
         yield "private.tenants", name

@@ -26,6 +26,7 @@ VARIABLES = {
     "AZURE_API_KEY_EU": "eu-key",
     "AZURE_API_KEY_FR": "fr-key",
     "ANTHROPIC_API_KEY": "anthropic-key",
+    "COHERE_API_KEY": "cohere-key",
     "DEEPSEEK_API_KEY": "deepseek-key",
     "GEMINI_API_KEY": "gemini-key",
     "GROQ_API_KEY": "groq-key",
@@ -40,6 +41,7 @@ PATHS = {
     "dall-e-3": ("/images/generations", {"prompt": "A house."}),
     "whisper": ("/audio/speech", {"input": "Q?", "voice": "alloy"}),
     "moderation": ("/moderations", {"input": "Q?"}),
+    "rerank": ("/rerank", {"query": "Q?", "documents": ["A."]}),
 }
 """How each model that is no chat model is asked."""
 
@@ -354,6 +356,30 @@ def test_values_of_any_kind_end_in_a_configuration_or_a_reason(
         "general_settings": section,
         "credential_list": other,
         "guardrails": other,
+    }
+    try:
+        config, report = imported(yaml.safe_dump(data))
+    except NotLiteLLM:
+        return
+    assert config["models"] and report.lines()
+
+
+BIFROST = st.sampled_from(
+    [
+        *("keys", "value", "models", "weight", "aliases", "azure_key_config", "endpoint", "deployments"),
+        *("network_config", "base_url", "max_retries", "extra_headers", "concurrency_and_buffer_size"),
+    ]
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(key=st.dictionaries(BIFROST, ANY), provider=st.dictionaries(BIFROST, ANY), other=ANY)
+def test_values_of_any_kind_in_bifrost_s_file_end_in_a_configuration_or_a_reason(
+    key: dict[str, Any], provider: dict[str, Any], other: Any
+) -> None:
+    keys = [{"value": "env.K", "models": ["a"], **key}, other]
+    data = {
+        "providers": {"openai": {"keys": keys, **provider}, "azure": {**provider, "keys": keys}, 7: other}
     }
     try:
         config, report = imported(yaml.safe_dump(data))

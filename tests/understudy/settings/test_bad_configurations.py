@@ -188,6 +188,40 @@ REFUSED = {
         ["a grant from 'a' to itself"],
     ),
     "users named by a credential": (UP + "users: {from: [authorization]}\n", ["has 'authorization'"]),
+    "reuse of similar answers at the root": (
+        UP + "semantic_reuse: {deltas: {web: 0.02}}\n",
+        ["semantic_reuse: no such setting", "did you mean memory.semantic_reuse?"],
+    ),
+    "a policy at the root": (UP + "policy: few_shot\n", ["policy", "did you mean models.*.policy?"]),
+    "a key at the root": (UP + "api_key: canary\n", ["api_key", "did you mean upstream.api_key?"]),
+    "a model without engines": (TWO + "models: {m: {engines: []}}\n", ["models.m.engines", "at least one"]),
+    "a number for a price": (
+        "engines: {a: {base_url: 'http://127.0.0.1:1/v1', price: 3}}\nmodels: {m: {engines: [a]}}\n",
+        ["engines.a.price is 3", "write `list`", "input_usd_per_mtok"],
+    ),
+    "an event that is none": (
+        UP
+        + f"memory: {{}}\nwebhooks: [{{url: 'https://h.example', secret: whsec_{'A' * 43}=, events: [budget]}}]\n",
+        ["webhooks.0.events.0 is 'budget'", "did you mean budget.crossed?"],
+    ),
+    "a model for a list of models": (
+        UP + f"memory: {{}}\nkeys: {{a: {KEY}, limits: {{models: gpt-4o}}}}}}\n",
+        ["keys.a.limits.models is 'gpt-4o'", "a list is right"],
+    ),
+    "a budget for a list of budgets": (
+        UP + f"memory: {{}}\nkeys: {{a: {KEY}, limits: {{budgets: {{usd: 5, per: day}}}}}}}}\n",
+        ["keys.a.limits.budgets is a mapping", "a list is right"],
+    ),
+    "a period that is none": (
+        UP + f"memory: {{}}\nkeys: {{a: {KEY}, limits: {{budgets: [{{usd: 5, per: hour}}]}}}}}}\n",
+        ["per is 'hour'", "one of day, week, month, total"],
+    ),
+    "per cent for a share": (
+        TWO + "models: {m: {engines: [large], max_loss: 5%}}\n",
+        ["max_loss is '5%'", "number"],
+    ),
+    "an octal number": (UP + "listen: {port: 0o700000}\n", ["listen.port is 229376", "65535"]),
+    "off for a number": (UP + "memory: {exact: {ttl_s: off}}\n", ["memory.exact.ttl_s is 'off'", "number"]),
     "users named by nothing": (UP + "users: {from: []}\n", ["has 0 entries"]),
 }
 """By what is wrong: (the file, parts of what is told)."""
@@ -228,6 +262,26 @@ TOLD = {
         UP + "memory: {examples: {admission: {opted_out_keys: [acme]}}}\n",
         ["has 'acme', which is no key's id"],
     ),
+    "Slack's URL for a program of one's own": (
+        UP
+        + "memory: {}\nwebhooks: [{url: 'https://hooks.slack.com/services/T/B/canary', secret: "
+        + f"whsec_{'A' * 43}=}}]\n",
+        ["webhooks.0.url leads to slack", "set webhooks.0.shape to slack"],
+    ),
+    "a key's name misspelt": (
+        UP + f"memory: {{examples: {{admission: {{opted_out_keys: [wbe]}}}}}}\nkeys: {{web: {KEY}}}}}\n",
+        ["opted_out_keys has 'wbe'", "did you mean web?"],
+    ),
+    "a key for models that nobody serves": (
+        SERVED + f"keys: {{web: {KEY}, limits: {{models: [claude-4]}}}}}}\n",
+        ["keys.web.limits.models has 'claude-4'", "name one of m"],
+    ),
+    "a tenant for a model misspelt": (
+        UP
+        + TWO
+        + "models: {gpt-4o: {engines: [small, large]}}\nmemory: {}\ntenants: {a: {limits: {models: [gpt4o]}}}\n",
+        ["tenants.a.limits.models has 'gpt4o'", "did you mean gpt-4o?"],
+    ),
     "a name for a dial's key": (
         SERVED.replace("policy: few_shot", "policy: in_context, advanced: {key_preferences: {acme: 0.5}}"),
         ["models.m.advanced.key_preferences has 'acme'"],
@@ -262,6 +316,54 @@ def test_a_doubtful_configuration_is_told_of(what: str, tmp_path: Path) -> None:
         assert part in told
     checked = CliRunner().invoke(check, [str(path)])
     assert checked.exit_code == 0 and f"warning: {told}" in checked.stderr
+
+
+CHECKED = {
+    "a private tenant that nobody is": (
+        UP + "memory: {}\ntenants: {acme: {}}\nprivate: {tenants: [acm]}\n",
+        0,
+        ["warning: private.tenants names the tenant 'acm'", "did you mean acme?"],
+    ),
+    "every address, and no gateway key": (
+        "listen: {host: 0.0.0.0}\nupstream: {base_url: 'https://h/v1', api_key: canary}\n",
+        2,
+        ["error: listen.host is '0.0.0.0'", "Create a key", "127.0.0.1"],
+    ),
+    "every address, and keys that a command may have made": (
+        "listen: {host: 0.0.0.0}\nupstream: {base_url: 'https://h/v1', api_key: canary}\nmemory: {data_dir: ./data}\n",
+        0,
+        ["warning: unless `understudy keys create` made a key", "listen.host is '0.0.0.0'"],
+    ),
+    "a budget beside an engine without a price": (
+        "engines: {a: {base_url: 'http://127.0.0.1:1/v1'}}\nmodels: {m: {engines: [a]}}\nmemory: {}\n"
+        f"keys: {{web: {KEY}, limits: {{budgets: [{{usd: 5, per: day}}]}}}}}}\n",
+        2,
+        ["error: a budget of keys.web refuses every request", "engines.a.price"],
+    ),
+}
+"""What only `check` tells: (the file, exit status, parts of what is told)."""
+
+
+@pytest.mark.parametrize("what", CHECKED)
+def test_check_tells_what_a_start_or_a_request_would_meet(what: str, tmp_path: Path) -> None:
+    text, status, parts = CHECKED[what]
+    checked = CliRunner().invoke(check, [str(written(tmp_path, text))])
+    assert checked.exit_code == status and all(part in checked.stderr for part in parts), checked.output
+    assert "canary" not in checked.output
+
+
+def test_check_prints_a_line_per_model_key_and_budget_and_then_what_is_doubtful(tmp_path: Path) -> None:
+    limits = "limits: {models: [other], budgets: [{usd: 5, per: day}]}, each_user: {budgets: [{usd: 1, per: total}]}"
+    text = SERVED + f"keys: {{web: {KEY}, {limits}}}}}\n"
+    checked = CliRunner().invoke(check, [str(written(tmp_path, text))])
+    assert checked.stdout.splitlines() == [
+        "listens on 127.0.0.1:8080, workers: 1",
+        "m: small -> large (few_shot, proof on, max_loss 0.05)",
+        "key web: of tenant default; limits {models: [other]}",
+        "budget of key web: $5 per day",
+        "budget of each user of key web: $1 in total",
+    ]
+    assert checked.output.index("warning") > checked.output.index("in total")
 
 
 @pytest.mark.parametrize("text", [UP, SERVED, TWO + "models: {'gpt-*': {engines: [small, large]}}\n"])
