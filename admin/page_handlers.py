@@ -328,7 +328,7 @@ class PageHandlers:
             "page": page,
             "title": page.title,
             "section": page.section or page.path,
-            "unknown": UNKNOWN.get(page.section or page.path, ""),
+            "not_known": UNKNOWN.get(page.section or page.path, ""),
             "viewer": viewer,
             "may_read": viewer.role.reads_content,
             "may_change": viewer.role.covers(Role.OPERATOR),

@@ -152,6 +152,12 @@ def _new_password(at: Ways) -> None:
     _press(page, "Make account")
 
 
+def _playground_answers(at: Ways) -> None:
+    page = at.to("/playground")
+    page.locator("textarea[name=prompt]").fill("Anything?")
+    _press(page, "Ask both")
+
+
 def _problem(at: Ways) -> None:
     at.to("/requests/0000")
 
@@ -179,6 +185,7 @@ AFTER: dict[str, Callable[[Ways], None]] = {
     "examples_delete": _examples_delete,
     "new_key": _new_key,
     "new_password": _new_password,
+    "playground_answers": _playground_answers,
     "problem": _problem,
     "replay_plan": _replay_plan,
     "request_asked": _request_asked,

@@ -321,7 +321,7 @@ async def test_a_form_with_an_id_is_refused(two: Two) -> None:
 
 async def test_websockets_are_closed(two: Two) -> None:
     two.behind.asked.clear()
-    for path in ("/realtime?model=m", "/responses", f"/realtime?call_id={FOREIGN}", "/chat/completions"):
+    for path in ("/realtime?model=m", f"/realtime?call_id={FOREIGN}", "/chat/completions"):
         upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
         headers = {**two.beta, **upgrade, "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
         async with two.gate.session.get(two.gate.url + path, headers=headers) as response:

@@ -108,7 +108,7 @@ FILES = {
     ),
     "engines as a list": (
         "engines: [{name: a}]\n",
-        ["engines is a list", "should be a mapping"],
+        ["engines is a list", "a mapping is right"],
     ),
     "a configuration of LiteLLM": (
         "model_list: [{model_name: m}]\nlitellm_settings: {}\n",
