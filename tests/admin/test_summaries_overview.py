@@ -209,7 +209,7 @@ async def test_savings_stand_beside_the_quality_they_were_made_at_or_that_nobody
     got, page = (await viewer.get("/overview.json")).json, (await viewer.get("/overview")).text
     judged = got["quality"]["offloaded"]["judge"]
     assert judged["mean"] == pytest.approx(0.95) and judged["low"] < 0.9 and judged["count"] == 20
-    assert "20 judged)" in page and "who rates is no sample" in page
+    assert "20 judged)" in page and "people who rate are no random sample" in page
 
 
 @pytest.mark.slow
