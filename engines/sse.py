@@ -113,3 +113,14 @@ def events(body: bytes) -> Iterator[bytes]:
             data.append(value[1:] if value.startswith(b" ") else value)
     if data:
         yield b"\n".join(data)
+
+
+def json_events(body: bytes) -> Iterator[dict[str, Any]]:
+    """The data of each event that is one JSON object, in order; `[DONE]` and what cannot be read are skipped."""
+    for data in events(body):
+        try:
+            event = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            continue
+        if isinstance(event, dict):
+            yield event

@@ -23,7 +23,7 @@ from engines.codecs.responses import RESPONSES
 from engines.codecs.said import Said
 from engines.errors import RequestError
 from engines.loose_json import listed, member
-from engines.sse import EventCutter, events
+from engines.sse import EventCutter, json_events
 from gateway.endpoints.handler import Handler, no_such_path
 from gateway.http.plain import PlainConnection, PlainRequest, PlainResponse
 from gateway.limits.headers import lend_place
@@ -133,15 +133,8 @@ class _Frames:
         await self._socket.send_str(orjson.dumps({**event, **self._also}).decode())
 
     async def _send_events(self, whole: bytes) -> None:
-        for data in events(whole):
-            if data == b"[DONE]":
-                continue
-            try:
-                event = orjson.loads(data)
-            except orjson.JSONDecodeError:
-                continue
-            if isinstance(event, dict):
-                await self.send(event)
+        for event in json_events(whole):
+            await self.send(event)
 
 
 class ResponsesSocket:
@@ -277,8 +270,8 @@ async def _prepared(frames: _Frames, fields: Mapping[str, Any]) -> dict[str, Any
     said = Said(secrets.token_hex(16), int(time.time()), str(fields.get("model") or ""))
     chat = RESPONSES.read(b"", dict(fields))
     response = RESPONSES.said(said, chat) | {"output": []}
-    for data in events(as_events(response)):
-        await frames.send(orjson.loads(data))
+    for event in json_events(as_events(response)):
+        await frames.send(event)
     return response
 
 

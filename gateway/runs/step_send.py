@@ -14,7 +14,7 @@ from engines.answers.merging import merge_delta
 from engines.chat import Usage
 from engines.codecs.chat import CHAT
 from engines.errors import EngineError
-from engines.sse import EventCutter, events
+from engines.sse import EventCutter, json_events
 from gateway.send import ClientGone, Write
 
 
@@ -138,15 +138,8 @@ class StepSend:
             self._read_events(rest)
 
     def _read_events(self, whole: bytes) -> None:
-        for data in events(whole):
-            if data == b"[DONE]":
-                continue
-            try:
-                event = orjson.loads(data)
-            except orjson.JSONDecodeError:
-                continue
-            if isinstance(event, dict):
-                self._read_event(event)
+        for event in json_events(whole):
+            self._read_event(event)
 
     def _read_event(self, event: dict[str, Any]) -> None:
         if isinstance(error := event.get("error"), dict):

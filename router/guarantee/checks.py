@@ -21,10 +21,6 @@ class Awaited:
             self.since_s = now_s
         self.wished += share
 
-    def unwish(self, share: float) -> None:
-        """One of them is not to be checked after all."""
-        self.wished = max(0.0, self.wished - share)
-
     def told(self) -> None:
         """An outcome came."""
         self.wished = 0.0
