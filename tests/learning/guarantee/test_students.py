@@ -44,11 +44,11 @@ def test_workers_and_a_restart_know_the_same_and_another_tenant_nothing(tmp_path
             followers[0].stop()
         # The second worker meets the task only now; a third process starts anew.
         later, anew = workers[1].of(TASK), Takeovers({"m": True})
-        followers[1].look()
+        followers[1].read()
         assert later.standing == first.standing
         started = anew.of(TASK)
         other = anew.of(replace(TASK, tenant="u"))
-        EvidenceFollower(store.tasks.answers, anew).look()
+        EvidenceFollower(store.tasks.answers, anew).read()
         assert started.standing == first.standing
         assert other.standing.compared == 0 and other.standing.threshold is None
         # What was proven for one loss is not proven for another: all is told again.
