@@ -17,6 +17,7 @@ from aiohttp import web
 from learning.outcomes.judging import Judging
 from learning.training.artifact_follower import ArtifactFollower
 from router.choosing.bandit_vw import BanditSettings, VowpalBandit
+from router.shedding import Shedding
 from simulation.stream import Stream
 from simulation.world import World
 from store import Store
@@ -231,7 +232,14 @@ async def promised(data: Path, max_loss: float) -> AsyncIterator[Promise]:
                 yield made
 
 
+@pytest.fixture
+def unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No comparison is shed: how busy the machine of the tests is decides nothing."""
+    monkeypatch.setattr(Shedding, "look", lambda *_, **__: None)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("unloaded")
 async def test_a_quality_floor_keeps_a_bad_engines_share_at_what_was_promised(tmp_path: Path) -> None:
     async with promised(tmp_path, max_loss=0.2) as here:
         here.small_is_bad = True
@@ -246,6 +254,7 @@ async def test_a_quality_floor_keeps_a_bad_engines_share_at_what_was_promised(tm
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unloaded")
 async def test_a_good_engine_earns_its_share_and_loses_it_again_when_it_turns_bad(tmp_path: Path) -> None:
     async with promised(tmp_path, max_loss=0.4) as here:
         assert await here.turn() < 0.8, "until it has proven itself"
