@@ -1,5 +1,5 @@
-# Every chore by name. PYTHON is any Python 3.11 or 3.12; everything else lives in .venv.
-PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
+# Every chore by name. PYTHON is any Python 3.11, 3.12 or 3.13; everything else lives in .venv.
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 # --no-deps: every dependency is in the lock, with its hash. --no-compile: Python compiles a module when it is first imported;
@@ -17,7 +17,7 @@ help:            ## List the chores
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(VENV)/created:
-	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 13) else "Python 3.11 or 3.12 is needed; set PYTHON=...")'
+	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "Python 3.11, 3.12 or 3.13 is needed; set PYTHON=...")'
 	$(call say,creating an environment in $(VENV))
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@

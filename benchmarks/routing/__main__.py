@@ -13,7 +13,8 @@ explored. Best constant: always the engine that is better over the whole stream,
 large engine, but where the 50 nearest outcomes put the small one ahead by a standard error. Ahead of: reward of ours less
 that of another policy, over all requests that were not told, with the standard error of the paired differences of requests
 and the interval over orders. Transfer: trained on both outcomes of half of a file's subjects, judged on the others. Means
-over orders of the stream, with their 95 % intervals.
+over orders of the stream, with their 95 % intervals. --beside: ours again with another learner of its linear half
+(router.choosing.linear.LEARNERS, and ridge), for as many requests ahead of that.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from benchmarks.routing.stream import DIAL, Feedback, play, rewards, scenes, sit
 from learning.training.bandit import Row, TrainingKnobs, fresh_bandit
 from router.choosing.bandit import Lesson
 from router.choosing.bandit_vw import BanditSettings
+from router.choosing.linear import LEARNERS, usual_learner
 
 FEEDBACKS: tuple[Feedback, ...] = ("static", "bandit", "bootstrap", "full")
 BASELINES: dict[str, Callable[[Recorded], Estimator]] = {
@@ -66,6 +68,7 @@ def main() -> None:
     arguments.add_argument("--limit", type=int, help="requests per set, for a quick look")
     arguments.add_argument("--feedback", default="bandit", help="of " + ", ".join(FEEDBACKS))
     arguments.add_argument("--baselines", default="kNN 50,ridge", help="of " + ", ".join(BASELINES))
+    arguments.add_argument("--beside", default="", help="other learners, of " + ", ".join(LEARNERS))
     arguments.add_argument("--growth", type=float, default=1.25, help="of the log, before the next training")
     arguments.add_argument("--outcomes", type=int, default=0, help="of the measurement of cost; 0: none")
     arguments.add_argument("--drift", action="store_true")
@@ -88,8 +91,11 @@ def main() -> None:
         figures["sets"][name] = one_set(recorded, chosen)
         write(figures, chosen.json)
         if chosen.outcomes:
-            figures["cost"] = cost(recorded, chosen.outcomes)
-            print_cost(figures["cost"])
+            for learner in (usual_learner(), *filter(None, chosen.beside.split(","))):
+                costs = figures.setdefault("cost", {})
+                costs[learner] = cost(recorded, chosen.outcomes, learner)
+                print(f"\n{learner}:", end="")
+                print_cost(costs[learner])
             chosen.outcomes = 0
         if len(recorded.prompts) >= 5000 and chosen.drift:
             figures["drift"] = drift(recorded, min(3, chosen.seeds))
@@ -137,7 +143,8 @@ def one_set(recorded: Recorded, chosen: Any) -> dict[str, Any]:
         note("novelty (few_shot)", new, (new > 1 - THETA).astype(int))
         makers = {n: BASELINES[n] for n in chosen.baselines.split(",") if n}
         made = {name: make(stream) for name, make in makers.items()}
-        made[OURS] = estimators.Ours(stream, scenes(stream))
+        with_others = ours(stream, chosen.beside)
+        made |= with_others
         made[GUARDED] = estimators.nearest(stream, 50)
         for feedback in chosen.feedback.split(","):
             told = half if feedback in ("static", "bootstrap") else 0
@@ -145,7 +152,8 @@ def one_set(recorded: Recorded, chosen: Any) -> dict[str, Any]:
                 guarded = name == GUARDED
                 run = play(stream, estimator, feedback, seed, growth=chosen.growth, guarded=guarded)
                 note(f"{feedback}: {name}", run.scores, run.picks, told)
-            for other in ("best constant", f"{feedback}: {GUARDED}"):
+            others = [GUARDED, *(name for name in with_others if name != OURS)]
+            for other in ("best constant", *(f"{feedback}: {each}" for each in others)):
                 row = ahead(worth[told:], taken[f"{feedback}: {OURS}"][told:], taken[other][told:])
                 gained.setdefault(f"{feedback}: {OURS} ahead of {other.split(': ')[-1]}", []).append(row)
         note("oracle", quality_gap(stream), worth.argmax(1))
@@ -155,7 +163,7 @@ def one_set(recorded: Recorded, chosen: Any) -> dict[str, Any]:
     print_set(summed)
     ahead_of = {pair: _means(rows) for pair, rows in gained.items()}
     print_ahead(ahead_of)
-    moved = transfer(recorded, chosen.baselines.split(",")) if _subjects(recorded) else {}
+    moved = transfer(recorded, chosen.baselines.split(","), chosen.beside) if _subjects(recorded) else {}
     print_transfer(moved)
     return {
         "requests": len(recorded.prompts),
@@ -166,6 +174,15 @@ def one_set(recorded: Recorded, chosen: Any) -> dict[str, Any]:
         "transfer": moved,
         "per_seed": found,
     }
+
+
+def ours(stream: Recorded, beside: str) -> dict[str, Estimator]:
+    """The gateway's bandit, and again with each learner of `beside`, comma-separated."""
+    seen = scenes(stream)
+    found: dict[str, Estimator] = {OURS: estimators.Ours(stream, seen)}
+    for learner in filter(None, beside.split(",")):
+        found[f"{OURS}, {learner}"] = estimators.Ours(stream, seen, learner=learner)
+    return found
 
 
 def ahead(worth: Any, picks: Any, others: Any) -> dict[str, float]:
@@ -192,7 +209,9 @@ def _played(picks: Any, quality: Any, worth: Any) -> dict[str, float]:
     }
 
 
-def transfer(recorded: Recorded, baselines: list[str], splits: int = 5) -> dict[str, dict[str, float]]:
+def transfer(
+    recorded: Recorded, baselines: list[str], beside: str = "", splits: int = 5
+) -> dict[str, dict[str, float]]:
     """APGR on half of the subjects, trained on both outcomes of the other half."""
     subjects, found = _subjects(recorded), {}
     for split in range(splits):
@@ -207,7 +226,7 @@ def transfer(recorded: Recorded, baselines: list[str], splits: int = 5) -> dict[
         seen = np.zeros((len(stream.prompts), 2), bool)
         seen[:told] = True
         makers = {name: BASELINES[name](stream) for name in baselines if name}
-        makers[OURS] = estimators.Ours(stream, scenes(stream))
+        makers |= ours(stream, beside)
         found.setdefault("prompt length", []).append({"apgr": apgr(prompt_length(stream)[told:], quality)})
         for name, estimator in makers.items():
             expected = estimator(seen, np.arange(told, len(stream.prompts))).quality
@@ -249,7 +268,7 @@ def drift(recorded: Recorded, seeds: int) -> dict[str, Any]:
     return found
 
 
-def cost(recorded: Recorded, outcomes: int, decisions: int = 2000) -> dict[str, float]:
+def cost(recorded: Recorded, outcomes: int, learner: str, decisions: int = 2000) -> dict[str, float]:
     """CPU of one decision, on one thread, after so many outcomes of each engine in turn: features, estimate and choice."""
     rng = np.random.default_rng(0)
     all_scenes = scenes(recorded)
@@ -262,7 +281,8 @@ def cost(recorded: Recorded, outcomes: int, decisions: int = 2000) -> dict[str, 
         engine = int(rng.integers(2))
         rows.append(Row(Lesson(scene, {engine: float(recorded.quality[which, engine])}), float(at)))
     began = time.thread_time()
-    bandit = fresh_bandit(rows, BanditSettings(), TrainingKnobs(half_life_s=math.inf), now_s=float(outcomes))
+    settings, knobs = BanditSettings(learner=learner), TrainingKnobs(half_life_s=math.inf)
+    bandit = fresh_bandit(rows, settings, knobs, now_s=float(outcomes))
     trained_s = time.thread_time() - began
     draws, choose = random.Random(0), default_chooser().choose
     asked = [situation(recorded, i % len(recorded.prompts)) for i in range(decisions)]

@@ -18,6 +18,8 @@ from learning.training.bandit import Row, TrainingKnobs, fresh_bandit
 from router.choosing.bandit import Lesson, Scene
 from router.choosing.bandit_vw import BanditSettings
 from router.choosing.features import text_features
+from router.choosing.linear import LEARNERS, MOST_ACTIONS, PASSES, usual_learner
+from router.choosing.linear import Floats as Row32
 
 Floats = npt.NDArray[np.float64]
 Seen = npt.NDArray[np.bool_]
@@ -143,11 +145,46 @@ def matrix_factorisation(stream: Recorded, rank: int = 32, passes: int = 20) -> 
     return estimated
 
 
-class Ours:
-    """The gateway's bandit, trained as the learner trains it."""
+class RidgeLearner:
+    """Ridge regression per action in closed form, as a learner of the linear half: what it would be without steps."""
 
-    def __init__(self, stream: Recorded, scenes: Sequence[Scene], half_life: float = np.inf) -> None:
+    def __init__(self, width: int, model: bytes | None, penalty: float = 25.0) -> None:
+        # Each row comes once a pass.
+        eye = penalty * PASSES * np.eye(width)
+        self._squares, self._products = np.stack([eye] * MOST_ACTIONS), np.zeros((MOST_ACTIONS, width))
+        self._solved: dict[int, Floats] = {}
+        self._waiting: dict[int, list[tuple[Row32, float, float]]] = {}
+
+    def predict(self, action: int, row: Row32) -> float:
+        """See router.choosing.linear.Learner."""
+        if action not in self._solved:
+            rows, targets, weights = (np.array(each) for each in zip(*self._waiting.pop(action), strict=True))
+            self._squares[action] += (rows * weights[:, None]).T @ rows
+            self._products[action] += (targets * weights) @ rows
+            self._solved[action] = np.linalg.solve(self._squares[action], self._products[action])
+        return float(row @ self._solved[action])
+
+    def learn(self, action: int, row: Row32, target: float, weight: float) -> None:
+        """See router.choosing.linear.Learner."""
+        self._waiting.setdefault(action, []).append((row, target, weight))
+        self._solved.pop(action, None)
+
+    def save(self) -> bytes:
+        """Nothing: it is for this measurement alone."""
+        return b""
+
+
+LEARNERS["ridge"] = RidgeLearner
+
+
+class Ours:
+    """The gateway's bandit, trained as the learner trains it. `learner`: of router.choosing.linear.LEARNERS."""
+
+    def __init__(
+        self, stream: Recorded, scenes: Sequence[Scene], half_life: float = np.inf, learner: str = ""
+    ) -> None:
         self._stream = stream
+        self._settings = BanditSettings(learner=learner or usual_learner())
         self._scenes = scenes
         self._knobs = TrainingKnobs(half_life_s=half_life)
 
@@ -156,7 +193,7 @@ class Ours:
         for at in np.flatnonzero(seen.any(1)):
             outcomes = {int(e): float(self._stream.quality[at, e]) for e in np.flatnonzero(seen[at])}
             rows.append(Row(Lesson(self._scenes[at], outcomes), float(at)))
-        bandit = fresh_bandit(rows, BanditSettings(), self._knobs, now_s=float(asked[0]))
+        bandit = fresh_bandit(rows, self._settings, self._knobs, now_s=float(asked[0]))
         found = [bandit.estimate(self._scenes[at]) for at in asked]
         return Known(
             np.array([f.qualities for f in found]),

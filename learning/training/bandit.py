@@ -142,6 +142,7 @@ def train(
     old = _loaded(incumbent, settings)
     made = fresh_bandit(usable, settings, knobs, now_s=now_s)
     metrics: dict[str, Any] = {"rows": len(usable), "held_out": held, "until_s": now_s}
+    metrics["learner"] = settings.learner
     for action, shares in made.shares.items():
         metrics |= {f"{part}_{action}": round(value, 3) for part, value in shares._asdict().items()}
     accepted, reason = old is None, "first of its kind" if old is None else "too few rows to compare on"

@@ -1,4 +1,4 @@
-"""The bandit that learns: the average of outcomes near by (router.choosing.neighbours) and a linear model of Vowpal Wabbit
+"""The bandit that learns: the average of outcomes near by (router.choosing.neighbours) and a linear model
 (router.choosing.linear). How far each moves an estimate from the action's mean is fitted by cross-validation in
 learning.training.bandit: where neither tells more than the mean, the mean is what is expected.
 """
@@ -13,7 +13,7 @@ import struct
 import threading
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -30,7 +30,7 @@ from router.choosing.bandit import (
     check_lesson,
     check_scene,
 )
-from router.choosing.linear import PASSES, Floats, Linear
+from router.choosing.linear import LEARNERS, PASSES, VOWPAL, Floats, Linear, usual_learner
 from router.choosing.neighbours import Near, Neighbours
 
 MAGIC = b"understudy-bandit-1\n"
@@ -47,6 +47,8 @@ class BanditSettings:
     """Length of the request's embedding."""
     embedding_version: str = ""
     """Version of the embedder whose vectors it was trained with; empty if that does not matter (tests)."""
+    learner: str = field(default_factory=usual_learner)
+    """What computes the linear model: a name of router.choosing.linear.LEARNERS. No other reads its artifact."""
 
 
 class Shares(NamedTuple):
@@ -137,11 +139,14 @@ class VowpalBandit:
         with self._lock:
             if self._linear is None:
                 contexts = [lesson.scene.context for lesson in lessons]
-                self._linear = Linear.scaled_to(self.settings.dimensions, contexts)
+                self._linear = self._untaught(contexts)
             self._meet(lessons)
             self._fit(self._linear, lessons)
             self._learned += len(lessons)
         return len(lessons)
+
+    def _untaught(self, contexts: Sequence[Mapping[str, float]]) -> Linear:
+        return Linear.scaled_to(self.settings.dimensions, contexts, self.settings.learner)
 
     def _meet(self, lessons: Sequence[Lesson]) -> None:
         """Keeps the outcomes of lessons with an embedding, by action."""
@@ -168,7 +173,7 @@ class VowpalBandit:
     def save(self) -> bytes:
         """Returns everything learnt as bytes, with a header that names the features and settings they need."""
         with self._lock:
-            linear = self._linear or Linear.scaled_to(self.settings.dimensions, [])
+            linear = self._linear or self._untaught([])
             arrays: dict[str, Any] = {
                 "neighbours": np.frombuffer(self._neighbours.save(), np.uint8),
                 "model": np.frombuffer(linear.model(), np.uint8),
@@ -202,7 +207,10 @@ class VowpalBandit:
         if header.get("features") != features.VERSION:
             raise BanditOutdated(f"features {header.get('features')!r}; {features.VERSION!r} is needed")
         try:
-            settings = BanditSettings(**header["settings"])
+            # An artifact that names no learner is of the time when there was one.
+            settings = BanditSettings(**{"learner": VOWPAL} | header["settings"])
+            if settings.learner not in LEARNERS:
+                raise BanditOutdated(f"it learns with {settings.learner!r}, which this version has not")
             bandit = cls(settings, version=hashlib.sha256(data).hexdigest()[:12])
             with np.load(io.BytesIO(payload), allow_pickle=False) as kept:
                 bandit._neighbours = Neighbours.load(kept["neighbours"].tobytes(), settings.dimensions)
@@ -210,7 +218,9 @@ class VowpalBandit:
                 model = kept["model"].tobytes()
             if {len(header["names"])} != {len(each) for each in scaling}:
                 raise ValueError("the scaling has another shape")
-            bandit._linear = Linear(settings.dimensions, header["names"], *scaling, header["actions"], model)
+            bandit._linear = Linear(
+                settings.dimensions, header["names"], *scaling, header["actions"], model, settings.learner
+            )
             bandit.shares = {action: Shares(*map(float, each)) for action, each in header["shares"].items()}
             bandit._learned = int(header["learned"])
         except (KeyError, TypeError, ValueError, OSError, RuntimeError, zipfile.BadZipFile) as error:

@@ -45,7 +45,7 @@ def test_any_file_of_the_schema_is_judged_beside_the_baselines_and_the_rest_is_l
     monkeypatch.setattr(routing_data, "embedded", embedded)
     out = tmp_path / "out.json"
     command = ["routing", "--data", str(tmp_path), "--seeds", "2", "--outcomes", "300", "--json", str(out)]
-    command += ["--baselines", "kNN 20,ridge,matrix factorisation"]
+    command += ["--baselines", "kNN 20,ridge,matrix factorisation", "--beside", "numpy,ridge"]
     monkeypatch.setattr("sys.argv", [*command, "--feedback", "static,bandit,bootstrap,full"])
     routing.main()
     told = json.loads(out.read_text())
@@ -55,12 +55,13 @@ def test_any_file_of_the_schema_is_judged_beside_the_baselines_and_the_rest_is_l
     assert policies["oracle"]["regret"] == 0.0
     assert policies["always large"]["regret_share"] == 1.0
     for feedback in ("static", "bandit", "bootstrap", "full"):
-        for name in ("kNN 20", "ridge", "matrix factorisation", "ours", "guarded kNN"):
+        for name in ("kNN 20", "ridge", "matrix factorisation", "ours", "ours, ridge", "guarded kNN"):
             assert 0.0 <= policies[f"{feedback}: {name}"]["large"] <= 1.0
     assert set(told["sets"]["anything"]["transfer"]) >= {"ours", "kNN 20", "prompt length"}
     assert policies["best constant"]["regret"] <= policies["always large"]["regret"]
     assert set(told["sets"]["anything"]["ahead"]) >= {"bandit: ours ahead of guarded kNN"}
-    assert told["cost"]["outcomes"] == 300
+    assert {"bandit: ours ahead of ours, numpy"} <= set(told["sets"]["anything"]["ahead"])
+    assert all(told["cost"][learner]["outcomes"] == 300 for learner in ("numpy", "ridge"))
     printed = capsys.readouterr().out
     assert "120 scores cut" in printed
     assert "| anything | bandit | " in printed

@@ -105,6 +105,11 @@ def _lines(config: Config) -> Iterator[str]:
         if how != "fixed":
             how = f"{how}, proof {model.proof}, max_loss {model.max_loss:g}"
         yield f"{name}: {' -> '.join(model.engines)} ({how})"
+    if any(model.policy == "in_context" for model in config.models.values()):
+        # Imported here: numpy weighs more than a validation needs.
+        from router.choosing.linear import learner_told
+
+        yield f"routers learn with {learner_told()}"
     for name, key in config.keys.items():
         yield f"key {name}: of tenant {key.tenant}; {_terms(key)}"
     for name, tenant in config.tenants.items():

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import structlog
 
+from router.choosing.linear import learner_told
 from store.jobs.leases import Lease, do_if_alone
 from understudy.settings.config import Config
 from understudy.setup.learner import learning
@@ -45,7 +46,7 @@ def learn(config: Config) -> int:
             target=_again_and_again, args=(parts.tasks.step, training, _TASKS_EVERY_S, stopping), name="tasks"
         )
         tasks.start()
-        log.info("learning", pid=os.getpid())
+        log.info("learning", pid=os.getpid(), routers_learn_with=learner_told())
         _again_and_again(parts.learner.step, training, every_s, stopping)
         students.join()
         tasks.join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from dataclasses import replace
 
@@ -9,16 +10,17 @@ import numpy as np
 import pytest
 
 from router.choosing import bandit_vw, features
-from router.choosing.bandit import BanditBroken, BanditInput, BanditOutdated, Lesson
+from router.choosing.bandit import BanditBroken, BanditInput, BanditMissing, BanditOutdated, Lesson
 from router.choosing.bandit_vw import BanditSettings, Shares, VowpalBandit
+from router.choosing.linear import LEARNERS, NUMPY, usual_learner
 from tests.router.choosing.routing_scenes import DIMENSIONS, lessons, scene
 
 SETTINGS = BanditSettings(dimensions=DIMENSIONS, embedding_version="test")
 
 
-@pytest.fixture(scope="module")
-def taught() -> bytes:
-    bandit = VowpalBandit(SETTINGS)
+@pytest.fixture(scope="module", params=sorted({NUMPY, usual_learner()}))
+def taught(request: pytest.FixtureRequest) -> bytes:
+    bandit = VowpalBandit(replace(SETTINGS, learner=request.param))
     bandit.learn(lessons(1, 600))
     return bandit.save()
 
@@ -148,6 +150,25 @@ def test_an_artifact_of_an_older_format_is_outdated(taught: bytes, monkeypatch: 
         patched.setattr(bandit_vw, "FORMAT", 2)
         data = bandit.save()
     with pytest.raises(BanditOutdated, match="format 2"):
+        VowpalBandit.load(data)
+
+
+def test_no_learner_reads_what_another_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither where the one it needs is not installed, nor one that only another version has."""
+    bandit = VowpalBandit(replace(SETTINGS, learner=NUMPY))
+    bandit.learn(lessons(1, 30))
+    data = bandit.save()
+    monkeypatch.setitem(sys.modules, "vowpal_wabbit_next", None)
+    assert VowpalBandit.load(data).settings.learner == NUMPY
+    other = data.replace(b'"learner": "numpy"', b'"learner": "other"')
+    with pytest.raises(BanditOutdated, match="'other'"):
+        VowpalBandit.load(other)
+    named_none = data.replace(b', "learner": "numpy"', b" " * len(', "learner": "numpy"'))
+    assert named_none != data
+    with pytest.raises(BanditMissing, match="vowpal-wabbit-next"):
+        VowpalBandit.load(named_none)
+    monkeypatch.delitem(LEARNERS, NUMPY)
+    with pytest.raises(BanditOutdated, match="'numpy'"):
         VowpalBandit.load(data)
 
 

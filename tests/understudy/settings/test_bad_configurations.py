@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from router.choosing.linear import learner_told, usual_learner
 from understudy.commands.check import check
 from understudy.settings.doubts import doubts
 from understudy.settings.file import ConfigError, load_config
@@ -364,6 +365,13 @@ def test_check_prints_a_line_per_model_key_and_budget_and_then_what_is_doubtful(
         "budget of each user of key web: $1 in total",
     ]
     assert checked.output.index("warning") > checked.output.index("in total")
+
+
+def test_check_tells_what_routers_learn_with_where_one_learns(tmp_path: Path) -> None:
+    text = TWO + "memory: {data_dir: data}\nmodels: {m: {engines: [small, large], policy: in_context}}\n"
+    lines = CliRunner().invoke(check, [str(written(tmp_path, text))]).stdout.splitlines()
+    assert f"routers learn with {learner_told()}" in lines
+    assert usual_learner() in learner_told()
 
 
 @pytest.mark.parametrize("text", [UP, SERVED, TWO + "models: {'gpt-*': {engines: [small, large]}}\n"])
