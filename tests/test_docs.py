@@ -220,10 +220,10 @@ def can_be_carried_out(blocks: list[dict[str, Any]]) -> None:
 
 
 def test_the_page_of_commands_is_what_the_program_says() -> None:
-    from understudy.commands.reference import reference
+    from understudy.reference import reference
 
     page = (REFERENCE / "commands.md").read_text(encoding="utf-8")
-    assert page == reference(), "run: python -m understudy.commands.reference"
+    assert page == reference(), "run: python -m understudy.reference"
     assert not [name for name, _ in commands(program()) if f"# {name}\n" not in page]
 
 

@@ -1,4 +1,4 @@
-"""Writes `docs/reference/commands.md`, every command with its options: `python -m understudy.commands.reference`."""
+"""Writes `docs/reference/commands.md`, every command with its options: `python -m understudy.reference`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HEAD = """\
 # Commands
 
 Every command of `understudy`, as `understudy COMMAND --help` (or `-h`) prints it. Written by
-`python -m understudy.commands.reference`. `python -m understudy` is `understudy`, `python -m loadtest` is `understudy load`.
+`python -m understudy.reference`. `python -m understudy` is `understudy`, `python -m loadtest` is `understudy load`.
 
 - **Data folder.** Commands with `--data` work on the folder of `memory.data_dir`, while a gateway runs on it or without one.
 - **Tenant.** `--tenant NAME` takes a name as given to `understudy keys create --tenant`, or `id:HEX` as in the log. Without
