@@ -55,7 +55,7 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup)
 def load() -> None:
-    """Ask any OpenAI-compatible endpoint, from outside, and believe the answer."""
+    """Load-test any OpenAI-compatible endpoint, from outside: see docs/how-to/load-test.md."""
 
 
 if __name__ == "__main__":

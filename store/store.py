@@ -9,7 +9,8 @@
     store.keys            API keys, and so tenants; store.tenant_records: what is laid down for tenants
     store.allowances      what keys, tenants and end users have spent of their limits
     store.owned           whose the ids are that engines gave to what they store
-    store.operators       who may sign in to the admin pages, beside them store.sessions() and store.audit
+    store.operators       who may sign in to the admin pages, beside them store.sessions(), store.audit
+                          and store.saved_views
     store.admin_tokens    which programs may use the admin API
     store.jobs            .replay .kv_plans .engine_states .operator_asks .webhooks .leases .claims
     store.tasks           .known .answers of requests that a student may answer
@@ -78,6 +79,7 @@ from store.people.configured import ConfiguredPeople
 from store.people.keys import KeyStore
 from store.people.operators import AdminUsers
 from store.people.owned import OwnedIds
+from store.people.saved_views import SavedViews
 from store.people.secret import check_secret_of, load_or_create_secret
 from store.people.sessions import AdminSessions
 from store.people.tenants import TenantStore
@@ -240,6 +242,7 @@ class Store:
         self.admin_tokens = AdminTokens(db, secret)
         self.operators = AdminUsers(db)
         self.audit = AuditLog(db)
+        self.saved_views = SavedViews(db)
         self.jobs = Jobs(
             ReplayJobs(db),
             KvPlans(db),

@@ -40,6 +40,7 @@ TABLES: dict[str, Kept] = {
     "audit_log": Kept("the oldest beyond its number of rows go"),
     "deleted_tenants": Kept("they stay, so that nothing of theirs comes back"),
     "older_secrets": Kept("until_s", ("key_id",)),
+    "saved_views": Kept("an operator deletes it"),
     "tenants": Kept("an operator deletes it"),
     # limits
     "allowance_leases": Kept("with allowance_workers"),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from admin.operations import keys, tenants, usage
+from admin.operations import keys, tenants, usage, views
 from admin.operations.operation import Operation
 from admin.roles import Role
 from store.validating import adapter
@@ -58,7 +58,7 @@ class Route:
         return {name: schema for name, schema in fields.items() if name not in self.in_path}
 
 
-_KEY, _TENANT = "/api/keys/{id}", "/api/tenants/{name}"
+_KEY, _TENANT, _VIEW = "/api/keys/{id}", "/api/tenants/{name}", "/api/views/{name}"
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/api/keys", keys.list_keys, "Keys"),
     Route("POST", "/api/keys", keys.create_key, "KeyWithSecret", "NewKey", 201),
@@ -73,4 +73,7 @@ ROUTES: tuple[Route, ...] = (
     Route("PATCH", _TENANT, tenants.edit_tenant, "Tenant", "TenantFields"),
     Route("DELETE", _TENANT, tenants.close_tenant, "Tenant"),
     Route("GET", "/api/usage", usage.usage, "Usage"),
+    Route("GET", "/api/views", views.list_views, "Views"),
+    Route("PUT", _VIEW, views.save_view, "View", "ViewFields"),
+    Route("DELETE", _VIEW, views.delete_view, "OneView"),
 )

@@ -36,6 +36,7 @@ def _page(name: str) -> Schema:
 _TEXT: Schema = {"type": "string"}
 _NEXT: Schema = {"type": ["string", "null"], "description": "The `after` of the next page; null on the last."}
 _TIME: Schema = {"type": ["string", "null"], "format": "date-time"}
+_VIEW: Schema = {"name": _TEXT, "filters": _TEXT, "saved_at_s": {"type": "number"}, "saved_by": _TEXT}
 _ROW: Schema = {
     "line": _TEXT,
     **dict.fromkeys((*DIMENSIONS, "key_name", "tenant_name"), _TEXT),
@@ -83,6 +84,10 @@ SCHEMAS: Schema = {
         {"data": {"type": "array", "items": _ref("UsageRow")}, "next": _NEXT, "since": _TIME, "until": _TIME},
         required=("data", "next"),
     ),
+    "View": _object(_VIEW, required=tuple(_VIEW)),
+    "ViewFields": _object({"filters": _TEXT}, required=("filters",)),
+    "OneView": _object({"name": _TEXT}, required=("name",)),
+    "Views": _page("View"),
     "Problem": _object(
         {
             "type": _TEXT,

@@ -65,7 +65,8 @@ class AdminApi:
                 await self._check_role(request, route, token)
                 sent = await _body(request) if route.takes else {} if route.changes else dict(request.query)
                 given = _with_path(sent, request.match_info)
-                by = By(f"token:{token.name}", time.time(), "api")
+                reads = Role(token.role).reads_content
+                by = By(f"token:{token.name}", time.time(), "api", reads_content=reads)
                 outcome = await asyncio.to_thread(route.operation.do, self._sources, by, given)
                 if route.changes:
                     await self._note(request, route, token, outcome.target, dict(outcome.detail))

@@ -154,4 +154,4 @@ def _with_secret(
         **shown,
     }
     value = {**described(key), "secret": secret}
-    return Outcome(said, key.id, detail, value, secret if drawn else "", "\n".join(behind), page)
+    return Outcome(said, key.id, detail, value, secret if drawn else "", "\n".join(behind), shown=page)

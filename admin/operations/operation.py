@@ -32,6 +32,8 @@ class By:
     surface: Literal["page", "api", "cli"] = "page"
     version: str = ""
     """The version of the record that a page showed; empty claims nothing."""
+    reads_content: bool = True
+    """Whether this role may read what people wrote."""
 
     @property
     def source(self) -> MadeBy:
@@ -55,6 +57,8 @@ class Outcome:
     """What is shown this once, and kept as a hash only."""
     advice: str = ""
     """A sentence that a command prints on standard error."""
+    to: str = ""
+    """Where a browser goes then, if its form names no place."""
     shown: Mapping[str, Any] = field(default_factory=dict)
     """What a page shows of it, this once."""
     made: bool = False
@@ -107,7 +111,7 @@ class Operation:
             except ValueError as error:
                 raise refused(error) from error
             shown = dict(outcome.shown) if template else None
-            where = to.format_map(asked.path)
+            where = to.format_map(asked.path) or outcome.to
             return Done(outcome.said, where, outcome.target, outcome.detail, shown)
 
         return Action(path, act, self.role, template, name=self.name)

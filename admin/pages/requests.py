@@ -6,6 +6,7 @@ import asyncio
 import time
 
 from admin.actions import NotDone, OperatorFeedback, Reply
+from admin.operations.views import delete_view, save_view
 from admin.page import Action, ActionFailed, Asked, BadParameter, Done, NotThere, Page
 from admin.roles import Content
 from admin.sources import Sources
@@ -151,7 +152,18 @@ def _record(sources: Sources, asked: Asked) -> RequestRecord:
     return record
 
 
-REQUESTS = Page("/requests", "Requests", "requests.html", requests, script="live_list.js", csv="rows")
+REQUESTS = Page(
+    "/requests",
+    "Requests",
+    "requests.html",
+    requests,
+    script="live_list.js",
+    csv="rows",
+    actions=(
+        save_view.form("/requests/views/save"),
+        delete_view.form("/requests/views/delete"),
+    ),
+)
 REQUEST = Page(
     "/requests/{id}",
     "Request",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from admin.choices import MOST_CHOICES, offered
 from admin.formats import tenant_label
@@ -47,6 +48,8 @@ FILTERS = (
     "user",
     "session",
 )
+NOBODY = "nobody"
+"""As an end user whose name no request has."""
 _DIGEST = re.compile(r"[0-9a-f]{24}")
 """As what an end user stands in the log."""
 
@@ -60,7 +63,7 @@ def requests(sources: Sources, asked: Asked) -> Summary:
     if words and not asked.viewer.role.reads_content:
         raise BadParameter("q looks for words in what people wrote, which your role may not read")
     search = sources.store.decisions.search
-    wanted = _wanted(sources, asked)
+    wanted = wanted_by(sources, asked)
     before, after = _place(asked, "before"), _place(asked, "after")
     if isinstance(before, Place if words else int) or isinstance(after, int) or (words and after):
         raise BadParameter("before is a place in another list; leave it out to begin with the latest")
@@ -79,6 +82,7 @@ def requests(sources: Sources, asked: Asked) -> Summary:
         "filters": filters,
         "filtered": bool(kept),
         "kept": urlencode(kept),
+        "views": views(sources, reads_content=asked.viewer.role.reads_content),
         "first_page": first_page,
         "rows": rows_of(sources, found.rows),
         "looked_back_to_s": found.looked_back_to_s,
@@ -94,7 +98,7 @@ def beside(sources: Sources, asked: Asked, id: str) -> dict[str, str | None]:
     Words are left out: the log is gone through by time.
     """
     kept = {name: value for name in FILTERS if name != "q" and (value := asked.text(name, longest=200))}
-    older, newer = sources.store.decisions.search.beside(_wanted(sources, asked), id)
+    older, newer = sources.store.decisions.search.beside(wanted_by(sources, asked), id)
     return {"older": older, "newer": newer, "kept": urlencode(kept)}
 
 
@@ -151,7 +155,14 @@ def rows_of(sources: Sources, records: Sequence[RequestRecord]) -> list[dict[str
     ]
 
 
-def _wanted(sources: Sources, asked: Asked) -> Wanted:
+def views(sources: Sources, *, reads_content: bool) -> list[dict[str, Any]]:
+    """Saved views by name. Those that look for words are only for who may read content."""
+    found = [asdict(view) for view in sources.store.saved_views.list()]
+    return [view for view in found if reads_content or "q" not in dict(parse_qsl(view["filters"]))]
+
+
+def wanted_by(sources: Sources, asked: Asked) -> Wanted:
+    """The filters but for words. Raises BadParameter for what no filter can be."""
     within = asked.choice("within", ("", *SPANS), "")
     since, until = asked.time("from"), asked.time("to")
     if within:
@@ -189,7 +200,7 @@ def _end_user(sources: Sources, asked: Asked) -> str:
     }
     if len(found) > 1:
         raise BadParameter("user is a name that several tenants use; choose a tenant, too", "user")
-    return found.pop() if found else "nobody"
+    return found.pop() if found else NOBODY
 
 
 def _way(asked: Asked) -> Way:

@@ -20,7 +20,9 @@ _positive = click.FloatRange(0.0, min_open=True)
 
 @click.command("apps")
 @click.option("--base-url", required=True, help="Such as http://127.0.0.1:8000 or https://host/v1.")
-@click.option("--app", type=click.Choice(["chain", "map-reduce", "roles"]), required=True)
+@click.option(
+    "--app", type=click.Choice(["chain", "map-reduce", "roles"]), required=True, help="Which application."
+)
 @click.option(
     "--orchestrate", type=click.Choice(["client", "server"]), required=True, help="Who carries it out."
 )

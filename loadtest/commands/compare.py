@@ -16,8 +16,8 @@ from loadtest.commands.options import click_errors, make_plan, make_target, outp
 @click.option(
     "--blocks", type=click.IntRange(1), default=6, show_default=True, help="Rounds of each endpoint."
 )
-@output_file("--json")
-@output_file("--html")
+@output_file("--json", help="Write the report as JSON.")
+@output_file("--html", help="Write one page with charts.")
 def command(
     targets: tuple[str, ...], blocks: int, json_path: Path | None, html_path: Path | None, **given: Any
 ) -> None:

@@ -57,7 +57,12 @@ _positive = partial(_shown, type=_POSITIVE)
 _seconds = partial(_shown, type=click.FloatRange(0.0))
 
 _TARGET = (
-    _shown("--endpoint", type=click.Choice(["chat", "completions", "embeddings"]), default="chat"),
+    _shown(
+        "--endpoint",
+        type=click.Choice(["chat", "completions", "embeddings"]),
+        default="chat",
+        help="Kind of request.",
+    ),
     click.option(
         "--header", "headers", type=HEADER, multiple=True, help="'name: value', sent with every request."
     ),
@@ -72,6 +77,7 @@ _SCHEDULE = (
         "--arrivals",
         type=click.Choice(["poisson", "constant", "ramp", "step", "burst"]),
         default="poisson",
+        help="How arrivals are spaced.",
     ),
     click.option("--rate-to", type=_POSITIVE, default=None, help="Second rate of ramp, step and burst."),
     _shown("--steps", type=click.IntRange(2), default=5, help="Steps from --rate to --rate-to."),
@@ -109,14 +115,18 @@ _BOUNDS = (
     ),
     _seconds("--warmup", "warmup_s", default=0.0, help="Leave out the first s."),
     _positive("--timeout", "timeout_s", default=60.0, help="Give a request up after, s."),
-    _shown("--max-in-flight", type=click.IntRange(1), default=4096),
+    _shown("--max-in-flight", type=click.IntRange(1), default=4096, help="Most requests in flight."),
     _shown("--processes", type=click.IntRange(1, 64), default=1, help="Client processes."),
     _shown("--seed", default=1, help="Same seed, same requests at the same instants."),
-    _positive("--max-lateness-ms", default=2.0, help="Own p99 lateness that is still fine."),
+    _positive(
+        "--max-lateness-ms",
+        default=2.0,
+        help="Lateness of the load generator, p99, up to which results are trusted.",
+    ),
 )
 _WORKLOAD = (
     click.option("--model", default="", help="[default: the first that /v1/models lists]"),
-    _shown("--stream/--no-stream", default=True),
+    _shown("--stream/--no-stream", default=True, help="Ask for streams."),
     click.option("--prompt", default="", help="The same question every time, instead of synthetic ones."),
     _shown("--tokens-in", type=_DIST, default="64", help="Length of synthetic prompts."),
     _shown("--tokens-out", type=_DIST, default="128", help="max_tokens."),

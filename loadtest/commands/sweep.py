@@ -18,9 +18,15 @@ def _dial(text: str) -> Any:
 
 
 @click.command("sweep")
-@click.option("--base-url", required=True)
+@click.option("--base-url", required=True, help="Such as http://127.0.0.1:8000 or https://host/v1.")
 @plan_options
-@click.option("--max-rate", type=click.FloatRange(0.0, min_open=True), default=10_000.0, show_default=True)
+@click.option(
+    "--max-rate",
+    type=click.FloatRange(0.0, min_open=True),
+    default=10_000.0,
+    show_default=True,
+    help="Highest rate that is tried.",
+)
 @click.option(
     "--need",
     "need_share",
@@ -41,8 +47,8 @@ def _dial(text: str) -> Any:
     type=Parsed("dial", _dial),
     help="header:NAME=v1,v2,... or body:FIELD=v1,v2,...: walk it instead.",
 )
-@output_file("--json")
-@output_file("--html")
+@output_file("--json", help="Write the report as JSON.")
+@output_file("--html", help="Write one page with charts.")
 def command(
     base_url: str,
     max_rate: float,

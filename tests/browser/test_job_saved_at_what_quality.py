@@ -37,15 +37,35 @@ CONFIG: dict[str, Any] = {
     "learning": {"advanced": {"starting_requests": 10**6}},
 }
 RUBBISH = "Nonsense, I am afraid."
+_VERDICTS = 12 + 2 * 45
+"""Of the exam, and of comparisons in both orders."""
 
 
-def verdict(body: dict[str, Any]) -> str:
-    """The reference's answer is far better than rubbish, whichever comes first."""
-    shown = body["messages"][-1]["content"]
-    code = re.search(r"<<<FIRST ANSWER (\S+?)>>>", shown)
-    assert code, shown[:500]
-    first = shown.partition("<<<FIRST ANSWER")[2].partition("<<<END FIRST ANSWER")[0]
-    return f"SCORE {code[1]}: {'-3' if RUBBISH in first else '+3'}"
+def directory_of(text: str) -> str:
+    """The first directory that a text names; empty if it names none."""
+    named = re.search(r"directory number (\d+)", text)
+    return named[1] if named else ""
+
+
+def good(body: dict[str, Any]) -> str:
+    return f"Use ls -a in directory number {directory_of(body['messages'][-1]['content'])}."
+
+
+class Verdicts:
+    """A judge's words: better is the answer that names the directory that was asked about, whichever comes first."""
+
+    def __init__(self) -> None:
+        self.given = 0
+
+    def __call__(self, body: dict[str, Any]) -> str:
+        self.given += 1
+        shown = body["messages"][-1]["content"]
+        code = re.search(r"<<<FIRST ANSWER (\S+?)>>>", shown)
+        assert code, shown[:500]
+        asked, _, answers = shown.partition("<<<FIRST ANSWER")
+        first, _, second = answers.partition("<<<END FIRST ANSWER")
+        right = [directory_of(answer) == directory_of(asked) for answer in (first, second)]
+        return f"SCORE {code[1]}: {3 * (right[0] - right[1])}"
 
 
 def tile(page: Page, label: str) -> Locator:
@@ -72,9 +92,10 @@ def test_savings_stand_beside_the_quality_they_were_made_at(
     monkeypatch.setattr(Shedding, "look", lambda *_, **__: None)
     engines = {
         "small": Engine(RUBBISH),
-        "large": Engine("Use ls -a in that directory."),
-        "judge": Engine("I cannot say."),
+        "large": Engine(good),
+        "judge": Engine(),
     }
+    engines["judge"].fails_with = 500
     with real_gateway(tmp_path, CONFIG, engines=engines) as gate:
         decisions = offloaded(gate, 3)
         page = gate.signed_in(profile())
@@ -89,12 +110,14 @@ def test_savings_stand_beside_the_quality_they_were_made_at(
         expect(tile(page, "Feedback on offloaded answers")).to_contain_text("1 rated")
         expect(saved).not_to_contain_text("quality not measured")
 
-        engines["judge"].says = verdict
-        offloaded(gate, 34)
+        verdicts = engines["judge"].says = Verdicts()
+        engines["judge"].fails_with = None
+        while verdicts.given < _VERDICTS:
+            decisions += offloaded(gate, 1)
         alarm = page.locator(".attention li", has_text="Quality of small for demo")
         expect(alarm).to_contain_text("critical")
-        expect(alarm).to_contain_text(re.compile(r"0\.0% \(95% interval 0\.0% to \d+\.\d%, 3\d judged\)"))
-        expect(saved).to_contain_text(re.compile(r"at quality 0\.0.%.*3\d judged"))
+        expect(alarm).to_contain_text(re.compile(r"0\.0% \(95% interval 0\.0% to \d+\.\d%, \d+ judged\)"))
+        expect(saved).to_contain_text(re.compile(r"at quality 0\.0.%.*\d+ judged"))
         expect(page.locator("#quality tbody tr").first).to_contain_text("critical")
         spent = page.get_by_role("region", name="What it cost, and what it saved")
         expect(spent).to_contain_text("Saved before what learning spends")
@@ -103,7 +126,7 @@ def test_savings_stand_beside_the_quality_they_were_made_at(
 
         # The figure leads to a list of as many requests, and the alarm to how it came about.
         page.get_by_role("link", name="Offloaded", exact=True).click()
-        expect(page.locator("table.requests tbody tr")).to_have_count(37)
+        expect(page.locator("table.requests tbody tr")).to_have_count(len(decisions))
         page.goto(gate.admin_url + "/overview")
         alarm.get_by_role("link").click()
         expect(page.get_by_role("heading", name="Trends")).to_be_visible()

@@ -58,6 +58,22 @@ def test_filters_and_words_narrow_the_list_and_all_brings_it_back(staged: Stage,
     expect(page.get_by_text("None found")).to_be_visible()
 
 
+def test_filters_are_saved_under_a_name_that_all_see_and_deleted(staged: Stage, as_role: OpenPage) -> None:
+    operator, viewer = as_role("operator"), as_role("viewer")
+    operator.goto(staged.admin_url + "/requests?way=direct&within=day")
+    operator.get_by_label("Name of these filters").fill("direct ones of today")
+    operator.get_by_role("button", name="Save this view").click()
+    expect(operator.get_by_text("is saved")).to_be_visible()
+    viewer.goto(staged.admin_url + "/requests")
+    viewer.get_by_role("link", name="direct ones of today").click()
+    expect(viewer.locator("select[name=way]")).to_have_value("direct")
+    expect(viewer.locator("select[name=within]")).to_have_value("day")
+    expect(viewer.get_by_role("button", name="Delete this view")).to_have_count(0)
+    operator.on("dialog", lambda dialog: dialog.accept())
+    operator.get_by_role("button", name="Delete this view").click()
+    expect(operator.get_by_role("link", name="direct ones of today")).to_have_count(0)
+
+
 @pytest.mark.slow
 def test_a_request_shows_what_was_added_to_it_and_why(staged: Stage, as_role: OpenPage) -> None:
     page = as_role("viewer-content")

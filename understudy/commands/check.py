@@ -37,7 +37,8 @@ from understudy.setup.unknown_tenants import tenants_named
 def check(path: Path, everything: bool, live: bool, ask: bool) -> None:
     """Validate a configuration and print a line per model, key, tenant and budget, secrets never; then what is doubtful.
 
-    Exits with 2 for one that cannot be used, or whose budgets refuse every request of a key or tenant.
+    Exit status 2: it cannot be used, its budgets refuse every request of a key or tenant, or strangers could use its keys.
+    With --live or --ask: a line per engine instead; exit status 1 if one does not work.
     """
     config = config_in(path)
     errors, exposed = [*unpriced(config).everything], _exposed(config)

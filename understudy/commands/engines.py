@@ -67,7 +67,10 @@ engines.add_command(command(resume))
 @click.argument("name", metavar="NAME[@HOST:PORT]")
 @JSON
 def test(config: Path, name: str, as_json: bool) -> None:
-    """Ask an engine now, past any gateway: its health check, then one answer of at most 16 tokens."""
+    """Ask an engine now, past any gateway: its health check, then one answer of at most 16 tokens.
+
+    An engine that is sent its clients' own keys gets the health check only. Exit status 1 if one of the two fails.
+    """
     from understudy.settings.reach import out_of_reach
     from understudy.trying_engines import tried
 
