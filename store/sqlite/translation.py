@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from store.errors import NO_INTEGER, StoreClosed, StoreError, StoreFailed, ValueRefused
@@ -61,6 +61,12 @@ class ReadingConnection(sqlite3.Connection):
             return super().cursor(factory or _ReadingCursor)
         except sqlite3.Error as error:
             raise translated(error) from error
+
+    def __del__(self) -> None:
+        # A thread's connection ends with the thread. From Python 3.13 on one that is not closed before is warned of.
+        # One that could not be opened cannot be closed.
+        with suppress(sqlite3.ProgrammingError):
+            self.close()
 
 
 class _ReadingCursor(sqlite3.Cursor):

@@ -6,6 +6,7 @@ import re
 import sqlite3
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 from store.moving.tables import BY_ROWID, OF_SQLITE, WORDS_TRIGGERS
@@ -32,7 +33,7 @@ def script() -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "understudy.db"
         Database.open(path).close()
-        with sqlite3.connect(path) as connection:
+        with closing(sqlite3.connect(path)) as connection:
             return "\n".join(_parts(connection))
 
 
