@@ -58,7 +58,7 @@ class Route:
         return {name: schema for name, schema in fields.items() if name not in self.in_path}
 
 
-_KEY, _TENANT, _VIEW = "/api/keys/{id}", "/api/tenants/{name}", "/api/views/{name}"
+_KEY, _TENANT, _VIEW = "/api/keys/{id}", "/api/tenants/{name}", "/api/views/{view}"
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/api/keys", keys.list_keys, "Keys"),
     Route("POST", "/api/keys", keys.create_key, "KeyWithSecret", "NewKey", 201),

@@ -86,7 +86,7 @@ SCHEMAS: Schema = {
     ),
     "View": _object(_VIEW, required=tuple(_VIEW)),
     "ViewFields": _object({"filters": _TEXT}, required=("filters",)),
-    "OneView": _object({"name": _TEXT}, required=("name",)),
+    "OneView": _object({"view": _TEXT}, required=("view",)),
     "Views": _page("View"),
     "Problem": _object(
         {

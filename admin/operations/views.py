@@ -30,7 +30,7 @@ class Every:
 class NewView:
     """What is saved."""
 
-    name: Name
+    view: Name = Field(description="Its name.")
     filters: Filters = Field(
         description="As in the address of the list of requests, such as way=failed&within=day."
     )
@@ -40,7 +40,7 @@ class NewView:
 class OneView:
     """Which view."""
 
-    name: Name
+    view: Name = Field(description="Its name.")
 
 
 @operation("views/list", role=Role.VIEWER)
@@ -52,7 +52,7 @@ def list_views(sources: Sources, by: By, given: Every) -> Outcome:
 @operation("views/save")
 def save_view(sources: Sources, by: By, given: NewView) -> Outcome:
     """Save filters of the list of requests under a name, in place of the view of that name."""
-    name, filters = given.name.strip(), _filters(sources, by, given.filters)
+    name, filters = given.view.strip(), _filters(sources, by, given.filters)
     view = SavedView(name, urlencode(filters), by.now_s, by.name)
     before = sources.store.saved_views.put(view)
     value = {"name": name, "filters": view.filters, "saved_at_s": by.now_s, "saved_by": by.name}
@@ -65,9 +65,9 @@ def save_view(sources: Sources, by: By, given: NewView) -> Outcome:
 @operation("views/delete")
 def delete_view(sources: Sources, by: By, given: OneView) -> Outcome:
     """Delete a saved view."""
-    if not sources.store.saved_views.remove(given.name):
-        raise NotThere(f"There is no view {given.name[:60]!r}.")
-    return Outcome(f"The view {given.name!r} is deleted.", given.name, value={"name": given.name})
+    if not sources.store.saved_views.remove(given.view):
+        raise NotThere(f"There is no view {given.view[:60]!r}.")
+    return Outcome(f"The view {given.view!r} is deleted.", given.view, value={"name": given.view})
 
 
 def _filters(sources: Sources, by: By, sent: str) -> dict[str, str]:

@@ -22,21 +22,21 @@ async def test_an_operator_saves_filters_that_all_see_and_deletes_them(tmp_path:
         operator, viewer = await here.site.person("operator"), await here.site.person("viewer")
         assert SAVE in (await operator.get("/requests?way=failed")).text
         assert SAVE not in (await operator.get("/requests")).text, "there is nothing to be saved"
-        saved = await operator.post(SAVE, {"name": f" {SLOW} ", "filters": "within=day&way=failed"})
+        saved = await operator.post(SAVE, {"view": f" {SLOW} ", "filters": "within=day&way=failed"})
         assert (saved.status, saved.headers["Location"]) == (303, "/requests?within=day&way=failed")
         shown = await viewer.get("/requests")
         assert f'href="/requests?within=day&amp;way=failed" title="Saved by a-operator">{SLOW}<' in shown.text
         opened = await viewer.get("/requests?within=day&way=failed")
         assert 'aria-current="page" title="Saved by' in opened.text
         assert SAVE not in opened.text and DELETE not in opened.text, "a viewer uses views, and changes none"
-        again = await operator.post(SAVE, {"name": SLOW, "filters": "way=failed&status=5"})
+        again = await operator.post(SAVE, {"view": SLOW, "filters": "way=failed&status=5"})
         assert again.status == 303
         assert [(v.name, v.filters) for v in here.site.sources.store.saved_views.list()] == [
             (SLOW, "way=failed&status=5")
         ]
-        deleted = await operator.post(DELETE, {"name": SLOW})
+        deleted = await operator.post(DELETE, {"view": SLOW})
         assert deleted.status == 303 and SLOW not in (await viewer.get("/requests")).text
-        assert (await operator.post(DELETE, {"name": SLOW})).status == 404
+        assert (await operator.post(DELETE, {"view": SLOW})).status == 404
         rows = [row for row in here.site.sources.store.audit.page() if row.action.startswith("views/")]
         assert [(row.action, row.outcome, row.target) for row in rows] == [
             ("views/delete", "failed", ""),
@@ -49,7 +49,7 @@ async def test_an_operator_saves_filters_that_all_see_and_deletes_them(tmp_path:
 
 async def test_views_are_changed_by_operators_own_forms_only(tmp_path: Path) -> None:
     async with site(tmp_path) as made:
-        sent = {"name": SLOW, "filters": "way=failed"}
+        sent = {"view": SLOW, "filters": "way=failed"}
         for role in ("viewer", "viewer-content"):
             person = await made.person(role)
             assert (await person.post(SAVE, sent)).status == 403
@@ -64,9 +64,9 @@ async def test_views_are_changed_by_operators_own_forms_only(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("name", "filters", "said"),
     [
-        ("", "way=failed", "name"),
+        ("", "way=failed", "view"),
         ("a\u202eb", "way=failed", "printable"),
-        ("n" * 201, "way=failed", "name"),
+        ("n" * 201, "way=failed", "view"),
         ("one", "", "has no filters"),
         ("one", "colour=red", "no filter"),
         ("one", "way=sideways", "way is"),
@@ -79,7 +79,7 @@ async def test_what_is_no_name_or_no_filter_is_refused(
 ) -> None:
     async with site(tmp_path) as made:
         operator = await made.person("operator")
-        got = await operator.post(SAVE, {"name": name, "filters": filters}, Accept="application/json")
+        got = await operator.post(SAVE, {"view": name, "filters": filters}, Accept="application/json")
         assert got.status == 400 and said in got.text
         assert made.sources.store.saved_views.list() == []
 
@@ -87,7 +87,7 @@ async def test_what_is_no_name_or_no_filter_is_refused(
 async def test_words_of_a_view_are_for_who_may_read_content(tmp_path: Path) -> None:
     async with site(tmp_path) as made, aiohttp.ClientSession() as session:
         operator = await made.person("operator")
-        await operator.post(SAVE, {"name": "complaints", "filters": "q=my+lawyer&status=2"})
+        await operator.post(SAVE, {"view": "complaints", "filters": "q=my+lawyer&status=2"})
         reader, viewer = await made.person("viewer-content"), await made.person("viewer")
         assert "complaints" in (await reader.get("/requests")).text
         for path in ("/requests", "/requests.json"):

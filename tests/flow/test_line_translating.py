@@ -333,7 +333,9 @@ async def test_thinking_of_another_api_comes_back_where_it_can_be_read(mixed: Li
         client = Client("messages", mixed)
         heard = await client.ask("alone", stream=stream)
         said = {"role": "assistant", "content": [block.to_dict() for block in heard.raw.content]}
-        messages = [{"role": "user", "content": "Hi"}, said, {"role": "user", "content": "Sure?"}]
+        # Not the same in both rounds: an exact repeat is answered from memory.
+        sure = {"role": "user", "content": f"Sure? {stream}"}
+        messages = [{"role": "user", "content": "Hi"}, said, sure]
         await mixed.post("/messages", _asked("both", messages=messages), {"x-understudy-engine": "claude"})
         assert behind.asked[-1]["messages"][1]["content"] == [{"type": "text", "text": "Yes."}]
         await mixed.post("/messages", _asked("both", messages=messages), {"x-understudy-engine": "small"})
