@@ -84,8 +84,8 @@ async def test_what_goes_wrong_while_drawing_is_told_and_ends_nothing(tmp_path: 
             assert (await operator.post("/examples-map/draw", {"tenant": "default"})).status == 303
             await asyncio.to_thread(drawing.wait_for, "default", PATIENCE_S)
             told = (await operator.get("/examples-map.json")).json
-            assert "null byte" in told["problem"] and not told["drawing"]
-        assert "null byte" in (await operator.get("/examples-map")).text
+            assert "embedded null" in told["problem"] and not told["drawing"]
+        assert "embedded null" in (await operator.get("/examples-map")).text
 
 
 async def test_more_maps_than_can_wait_are_refused_in_a_sentence(

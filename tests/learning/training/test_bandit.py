@@ -95,10 +95,12 @@ def test_clear_outcomes_are_enough_evidence_long_before_mixed_ones() -> None:
     assert enough(judged(100, 100), 200)
 
 
-def test_an_incumbent_of_another_embedder_or_a_broken_one_counts_as_none() -> None:
+def test_an_incumbent_of_another_embedder_or_learner_or_a_broken_one_counts_as_none() -> None:
     old = train(rows(1, 200), settings=SETTINGS, knobs=KNOBS).data
     other = BanditSettings(dimensions=DIMENSIONS, embedding_version="another")
-    for incumbent, settings in ((old, other), (old[:-5], SETTINGS)):
+    name = SETTINGS.learner.encode()
+    unknown = old.replace(name, b"x" * len(name))
+    for incumbent, settings in ((old, other), (unknown, SETTINGS), (old[:-5], SETTINGS)):
         trained = train(rows(1, 200), settings=settings, incumbent=incumbent, knobs=KNOBS)
         assert trained.accepted
         assert trained.reason == "first of its kind"
