@@ -433,7 +433,9 @@ def signed_by(authority: tuple[Path, Path], folder: Path) -> tuple[Path, Path]:
     made = "req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=gateway"
     new = f"openssl {made} -keyout {key} -out {asked}"
     sign = f"openssl x509 -req -in {asked} -CA {authority[0]} -CAkey {authority[1]} -CAcreateserial -days 1"
-    sign += f" -out {certificate}"
+    # Python 3.13 takes only a certificate that names its authority's key (RFC 5280).
+    (folder / "extensions").write_text("authorityKeyIdentifier=keyid\n")
+    sign += f" -extfile {folder}/extensions -out {certificate}"
     for words in (new, sign):
         subprocess.run(words.split(), check=True, capture_output=True)
     return certificate, key

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -49,9 +50,10 @@ def db(tmp_path: Path) -> Iterator[Database]:
     db.close()
 
 
-def importer(db: Database, bank: Watched) -> Importer:
+@contextmanager
+def importer(db: Database, bank: Watched) -> Iterator[Importer]:
     options = Options("default")
-    return Importer(
+    made = Importer(
         bank,
         ImportCursors(db),
         EndUsers(b"s" * 32, apart=True),
@@ -59,6 +61,8 @@ def importer(db: Database, bank: Watched) -> Importer:
         options,
         Silent(),
     )
+    yield made
+    made.close()
 
 
 def pairs(path: Path, count: int, answer: str = "Yes.") -> str:
@@ -71,21 +75,23 @@ def pairs(path: Path, count: int, answer: str = "Yes.") -> str:
 
 def test_no_more_than_one_batch_is_ever_held(db: Database, tmp_path: Path) -> None:
     bank = Watched(db)
-    importer(db, bank).read(pairs(tmp_path / "many", 1200))
+    with importer(db, bank) as first:
+        first.read(pairs(tmp_path / "many", 1200))
     assert bank.batches == [500, 500, 200]
     large = Watched(db)
-    importer(db, large).read(pairs(tmp_path / "large", 800, "So it is, word for word. " * 300))
+    with importer(db, large) as second:
+        second.read(pairs(tmp_path / "large", 800, "So it is, word for word. " * 300))
     assert max(large.batches) * 7500 < 5 * 2**20
 
 
 def test_the_cursor_is_never_ahead_of_what_is_committed(db: Database, tmp_path: Path) -> None:
     bank, file = Watched(db), pairs(tmp_path / "f", 1200)
     bank.breaks_after = 2
-    with pytest.raises(OSError, match="disk is full"):
-        importer(db, bank).read(file)
+    with importer(db, bank) as first, pytest.raises(OSError, match="disk is full"):
+        first.read(file)
     assert ExampleBank(db).count("default") == 1000
     bank.breaks_after = None
-    second = importer(db, bank)
-    second.read(file)
+    with importer(db, bank) as second:
+        second.read(file)
     assert (second.counts.skipped, second.counts.added, second.counts.known) == (1000, 200, 0)
     assert ExampleBank(db).count("default") == 1200
