@@ -39,6 +39,23 @@ _MAX_PER_ANSWER = 16
 
 
 @dataclass(frozen=True, slots=True)
+class _Given:
+    """Feedback on one answer, and who gives it, as FeedbackIntake.give says."""
+
+    tenant: str
+    key_id: str | None
+    fields: dict[str, Any]
+    feedback: UserFeedback
+    key: str
+    """By which the same feedback is known again."""
+    by: Behind
+    apart: bool
+    named_scope: str | None = None
+    author: str = ""
+    sampled: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FeedbackIntake:
     """Checks feedback and stores what follows from it."""
 
@@ -87,18 +104,10 @@ class FeedbackIntake:
         gives it, if one does. `sampled`: the probability with which a reviewer was shown the answer; it then becomes a
         label of that probability, and nobody's voluntary word. Raises RequestError, StoreError and TimeoutError.
         """
-        kept, new = await self._give(
-            tenant,
-            key_id,
-            fields,
-            feedback,
-            _key(self.secret, idempotency_key, feedback, by.contributor),
-            by,
-            named_scope,
-            self.apart if apart is None else apart,
-            author,
-            sampled,
-        )
+        key = _key(self.secret, idempotency_key, feedback, by.contributor)
+        apart = self.apart if apart is None else apart
+        given = _Given(tenant, key_id, fields, feedback, key, by, apart, named_scope, author, sampled)
+        kept, new = await self._give(given)
         await self._synced()
         return kept, new
 
@@ -121,11 +130,7 @@ class FeedbackIntake:
             of_turn = replace(feedback, id=id, by="decision")
             key = derive(self.secret, "feedback on a conversation", f"{whole}\0{id}")[:_KEY_CHARACTERS]
             try:
-                found.append(
-                    await self._give(
-                        tenant, key_id, {}, of_turn, key, by, None, apart, author="", sampled=None
-                    )
-                )
+                found.append(await self._give(_Given(tenant, key_id, {}, of_turn, key, by, apart)))
             except RequestError as error:
                 if error.code not in _SKIPPED:
                     raise
@@ -139,27 +144,12 @@ class FeedbackIntake:
             # Also for feedback that was stored before: its first acknowledgement may never have left.
             await asyncio.to_thread(self.sync)
 
-    async def _give(
-        self,
-        tenant: str,
-        key_id: str | None,
-        fields: dict[str, Any],
-        feedback: UserFeedback,
-        key: str,
-        by: Behind,
-        named_scope: str | None,
-        apart: bool,
-        author: str,
-        sampled: float | None,
-    ) -> tuple[FeedbackRecord, bool]:
+    async def _give(self, given: _Given) -> tuple[FeedbackRecord, bool]:
         """The same, once committed."""
-        known = await asyncio.to_thread(self.log.find, tenant, key)
-        kept, new = known, False
+        kept, new = await asyncio.to_thread(self.log.find, given.tenant, given.key), False
         if kept is None:
-            kept, new = await self._take(
-                tenant, key_id, fields, feedback, key, by, named_scope, apart, author, sampled
-            )
-        if kept.content_digest != feedback.digest(self.secret):
+            kept, new = await self._take(given)
+        if kept.content_digest != given.feedback.digest(self.secret):
             raise RequestError(
                 "This Idempotency-Key was used before for other feedback.",
                 status=409,
@@ -168,19 +158,8 @@ class FeedbackIntake:
             )
         return kept, new
 
-    async def _take(
-        self,
-        tenant: str,
-        key_id: str | None,
-        fields: dict[str, Any],
-        feedback: UserFeedback,
-        key: str,
-        by: Behind,
-        named_scope: str | None,
-        apart: bool,
-        author: str,
-        sampled: float | None,
-    ) -> tuple[FeedbackRecord, bool]:
+    async def _take(self, given: _Given) -> tuple[FeedbackRecord, bool]:
+        tenant, key_id, feedback, by = given.tenant, given.key_id, given.feedback, given.by
         completion = feedback.by == "completion"
         answer = await self._answer(tenant, feedback.id, completion, f"{feedback.by}_id", by)
         other = None
@@ -194,21 +173,21 @@ class FeedbackIntake:
             raise _enough()
         observed = await asyncio.to_thread(self.example_of, tenant, answer.request_id)
         corrected = None
-        if feedback.correction and not await self._labels_only(tenant, answer, fields, observed, by):
+        if feedback.correction and not await self._labels_only(given, answer, observed):
             corrected = await asyncio.to_thread(
                 correct,
                 self._where_corrected(),
                 tenant,
                 key_id,
-                fields,
+                given.fields,
                 feedback.correction,
                 observed,
-                self._owner(answer, observed, by, apart),
-                named_scope,
+                self._owner(answer, observed, by, given.apart),
+                given.named_scope,
             )
         record = FeedbackRecord(
             tenant=tenant,
-            key=key,
+            key=given.key,
             content_digest=feedback.digest(self.secret),
             request_id=answer.request_id,
             contributor=by.contributor,
@@ -218,12 +197,12 @@ class FeedbackIntake:
             preferred_over=other.request_id if other else "",
             correction=corrected.request_id if corrected is not None else "",
             comment=feedback.comment,
-            author=author,
+            author=given.author,
         )
         follows = _outcomes(record, feedback, answer, other)
-        if sampled is not None:
+        if given.sampled is not None:
             follows = [
-                replace(each, source="label", probability=sampled, key=BY_REVIEW + each.key)
+                replace(each, source="label", probability=given.sampled, key=BY_REVIEW + each.key)
                 for each in follows
             ]
         try:
@@ -267,14 +246,12 @@ class FeedbackIntake:
                 await asyncio.to_thread(self.on_outcomes, tenant, each.request_id, [each])
         await asyncio.to_thread(self._judge_examples, tenant, key_id, answer, observed, feedback)
 
-    async def _labels_only(
-        self, tenant: str, answer: Target, fields: dict[str, Any], observed: Example | None, by: Behind
-    ) -> bool:
+    async def _labels_only(self, given: _Given, answer: Target, observed: Example | None) -> bool:
         """Tell if a correction only labels a task's request: without messages it can become no example."""
-        replaces = observed is not None and observed.contributor == by.contributor
-        if self.labels is None or "messages" in fields or (replaces and self.corrections is not None):
+        replaces = observed is not None and observed.contributor == given.by.contributor
+        if self.labels is None or "messages" in given.fields or (replaces and self.corrections is not None):
             return False
-        return await asyncio.to_thread(self.labels.knows, tenant, answer.request_id)
+        return await asyncio.to_thread(self.labels.knows, given.tenant, answer.request_id)
 
     def _owner(self, answer: Target, observed: Example | None, by: Behind, apart: bool) -> Behind:
         """Return the owner of a corrected answer: its end user, also if the feedback names none."""
