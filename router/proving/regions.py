@@ -134,10 +134,13 @@ class Region:
 
     @cached_property
     def in_doubt(self) -> bool:
-        """Tell if answers lately differed from the reference's more than they did."""
-        if self._watch is not None:
-            return self._watch.alarm > _MOVED_IN_DOUBT
-        return self.agreement.alarm > _IN_DOUBT
+        """Tell if what proves it, or makes it likely, was lately worse; or if answers differ from the reference's more than
+        they did. How much they differ says nothing by itself: where people say that they are good they always may."""
+        if self._watch is not None and self._watch.alarm > _MOVED_IN_DOUBT:
+            return True
+        proven = [each for each in self.kinds.values() if each.proven]
+        rests_on = proven if proven or self._watch is not None else [self.evidence]
+        return any(each.alarm > _IN_DOUBT for each in rests_on)
 
     @cached_property
     def may_try(self) -> bool:

@@ -133,6 +133,19 @@ def test_an_action_may_be_tried_before_it_is_proven_and_not_while_it_is_in_doubt
     assert not made.may_try
 
 
+def test_answers_in_other_words_raise_no_doubt_where_people_say_that_they_are_good() -> None:
+    made = region()
+    told(made, 0.0, 1.0, 60)
+    told(made, -0.5, 0.5, 20)
+    assert made.open
+    for _ in range(15):
+        made.add(Compared(0.4))
+    assert made.open and not made.in_doubt
+    while made.open and not made.in_doubt:
+        told(made, 1.0, 1.0)
+    assert made.kinds["graded"].compared < 100, "what people say raises it"
+
+
 def test_people_who_found_a_way_bad_with_few_examples_do_not_keep_it_shut_with_many() -> None:
     regions = Regions(0.95, 0.05)
     regions.grown(100)
