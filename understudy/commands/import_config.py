@@ -1,4 +1,4 @@
-"""`understudy import-config litellm.yaml`: another gateway's configuration, LiteLLM's or Bifrost's, as one of ours."""
+"""`understudy import-config litellm.yaml`: a configuration of LiteLLM, Bifrost or Portkey as one of ours."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HEAD = "# From {name}, by `understudy import-config`. `understudy check` shows 
     help="LiteLLM's price table (model_prices_and_context_window.json), for models whose price the file does not say.",
 )
 def import_config(path: Path, output: Path | None, force: bool, prices: Path | None) -> None:
-    """Read a configuration of LiteLLM or Bifrost, write one of ours, and tell what was taken, changed and left out, and why.
+    """Read a configuration of LiteLLM, Bifrost or Portkey, write one of ours, and tell what became of each setting, and why.
 
     No secret of the file is copied: what stands there in clear is to be exported as an environment variable.
     """

@@ -53,13 +53,7 @@ def imported(data: Fields, prices: Fields, report: Report) -> tuple[dict[str, An
     model_list = list(_deployments(providers, report))
     read = Report(variables=report.variables, secrets=report.secrets)
     made = deployments(model_list, None, read, prices)
-    for told, notes in (
-        (report.take, read.taken),
-        (report.change, read.changed),
-        (report.leave, read.left_out),
-    ):
-        for note in notes:
-            told(_PLACE.sub(r"\1", note.where), note.text)
+    report.repeat(read, lambda where: _PLACE.sub(r"\1", where))
     for name in list(made.models):
         bare = name.partition("/")[2]
         if bare:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from understudy.importing import bifrost
+from understudy.importing import bifrost, portkey
 from understudy.importing.bounded_yaml import read_bounded
 from understudy.importing.litellm_deployments import (
     Made,
@@ -106,6 +106,10 @@ _EVERY = "*"
 """What fallbacks call every model that has none of its own."""
 
 
+_OTHERS = ((bifrost.is_bifrost, bifrost.imported), (portkey.is_portkey, portkey.imported))
+"""Gateways whose configuration is read as LiteLLM's, by what tells it."""
+
+
 class NotLiteLLM(Exception):
     """The text is no LiteLLM configuration. Says why, for a person."""
 
@@ -116,15 +120,17 @@ def imported(text: str, prices: Fields = MappingProxyType({})) -> tuple[dict[str
     Raises NotLiteLLM, bounded_yaml.TooMuch and yaml.YAMLError.
     """
     data = read_bounded(text)
-    if bifrost.is_bifrost(data):
+    of_another = next((each for is_its, each in _OTHERS if is_its(data)), None)
+    if of_another is not None:
         report = Report()
-        config, made = bifrost.imported(data, prices, report)
+        config, made = of_another(data, prices, report)
         if not made.models:
             raise NotLiteLLM(_nothing_served(report))
         return config, _with_variables(config, report)
     if not isinstance(data, dict) or not isinstance(data.get("model_list"), list):
         raise NotLiteLLM(
-            "it has no model_list, which every LiteLLM configuration has, and no providers, which every one of Bifrost has"
+            "it has no model_list, which every LiteLLM configuration has, no providers, which every one of Bifrost has, and "
+            "neither targets nor a provider, of which Portkey's have one"
         )
     return _Import(data, prices).done()
 

@@ -89,9 +89,10 @@ NOT_SPOKEN: dict[str, str] = {
     "bedrock_converse": "its requests are signed with AWS credentials, which is not done here",
     "sagemaker": "its requests are signed with AWS credentials, which is not done here",
     "sagemaker_chat": "its requests are signed with AWS credentials, which is not done here",
-    "vertex_ai": "its access tokens are fetched from Google and last an hour, which is not done here; Gemini's own API "
-    "takes a key (gemini/...)",
-    "vertex_ai_beta": "its access tokens are fetched from Google and last an hour, which is not done here",
+    "vertex_ai": "its access tokens are fetched from Google and last an hour: an engine of kind openai with api_key_command "
+    "does that; Gemini's own API takes a key (gemini/...)",
+    "vertex_ai_beta": "its access tokens are fetched from Google and last an hour: an engine of kind openai with "
+    "api_key_command does that",
     "watsonx": "its access tokens are fetched from IBM, which is not done here",
     "github_copilot": "its access tokens come from a sign-in at GitHub, which is not done here",
     "replicate": "it speaks an API of its own, which requests are not translated to",

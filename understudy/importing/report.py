@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +38,15 @@ class Report:
     def leave(self, where: str, text: str) -> None:
         """It is not here."""
         self.left_out.append(Note(where, text))
+
+    def repeat(self, other: Report, place: Callable[[str], str]) -> None:
+        """Take over another's notes. `place`: what a place in its file is called here."""
+        for ours, theirs in (
+            (self.taken, other.taken),
+            (self.changed, other.changed),
+            (self.left_out, other.left_out),
+        ):
+            ours += [Note(place(note.where), note.text) for note in theirs]
 
     def lines(self) -> list[str]:
         """For a person."""

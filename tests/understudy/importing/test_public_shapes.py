@@ -275,6 +275,75 @@ SHAPES: dict[str, tuple[str, list[str], list[str]]] = {
         [],
         ["is not imported"],
     ),
+    "portkey's smallest": (
+        '{"provider": "openai", "api_key": "sk-canary-0123456789", "override_params": {"model": "gpt-4o-mini"}}',
+        ["*"],
+        ["1 targets are 1 engines", "OPENAI_API_KEY"],
+    ),
+    "portkey with a virtual key": (
+        '{"virtual_key": "anthropic-prod", "retry": {"attempts": 3, "on_status_codes": [429]}, "request_timeout": 10000}',
+        ["*"],
+        ["is kept at Portkey: export it as ANTHROPIC_PROD"],
+    ),
+    "portkey with a slug": (
+        '{"provider": "@openai-eu/x", "override_params": {"model": "gpt-4o", "temperature": 0.2}}',
+        ["*"],
+        ["temperature: requests go out as they came"],
+    ),
+    "portkey with a virtual key of nobody": (
+        '{"virtual_key": "team-a-9f8e"}',
+        [],
+        ["is not imported", "write `provider` beside it"],
+    ),
+    "portkey with fallbacks": (
+        """{"strategy": {"mode": "fallback", "on_status_codes": [429, 500]}, "targets": [
+        {"provider": "openai", "api_key": "sk-canary-0123456789", "override_params": {"model": "gpt-4o"}},
+        {"provider": "azure-openai", "api_key": "canary-azure-0123", "azure_resource_name": "mine",
+         "azure_deployment_id": "gpt-4o", "azure_api_version": "2024-10-21"},
+        {"provider": "groq", "virtual_key": "groq-1", "override_params": {"model": "llama-3.3-70b-versatile"}}]}""",
+        ["*"],
+        ["on_status_codes", "behind it", "GROQ_1"],
+    ),
+    "portkey with shared requests": (
+        """{"strategy": {"mode": "loadbalance"}, "cache": {"mode": "simple", "max_age": 60}, "targets": [
+        {"provider": "openai", "virtual_key": "openai-a", "custom_host": "https://a.example/v1", "weight": 0.7},
+        {"provider": "openai", "virtual_key": "openai-b", "custom_host": "https://b.example/v1", "weight": 0.3}]}""",
+        ["*"],
+        ["2 equal deployments are base URLs of one engine, by their weights", "exact repeats"],
+    ),
+    "portkey with shares within fallbacks": (
+        """{"strategy": {"mode": "fallback"}, "targets": [
+        {"strategy": {"mode": "loadbalance"}, "targets": [
+          {"provider": "openai", "api_key": "os.environ/A", "custom_host": "https://a.example/v1", "weight": 1},
+          {"provider": "openai", "api_key": "os.environ/B", "custom_host": "https://b.example/v1", "weight": 3}]},
+        {"provider": "anthropic", "virtual_key": "anthropic-1", "override_params": {"model": "claude-sonnet-4"}}]}""",
+        ["*"],
+        ["2 equal deployments", "behind it"],
+    ),
+    "portkey with conditions": (
+        """{"strategy": {"mode": "conditional", "conditions": [{"query": {"metadata.plan": {"$eq": "paid"}},
+          "then": "large"}], "default": "small"}, "targets": [
+        {"name": "large", "provider": "openai", "api_key": "os.environ/A", "override_params": {"model": "gpt-4o"}},
+        {"name": "small", "provider": "openai", "api_key": "os.environ/A", "override_params": {"model": "gpt-4o-mini"}}]}""",
+        ["*"],
+        ["its default is asked", "give each a model name of its own"],
+    ),
+    "portkey with guardrails and a similar cache": (
+        """{"provider": "mistral-ai", "api_key": "canary-mistral-1", "cache": {"mode": "semantic", "max_age": 300},
+        "input_guardrails": ["pg-1"], "forward_headers": ["x-a"], "strict_open_ai_compliance": false}""",
+        ["*"],
+        ["input_guardrails", "similar ones are opt-in", "forward_headers"],
+    ),
+    "portkey at bedrock": (
+        '{"provider": "bedrock", "aws_region": "us-east-1", "override_params": {"model": "amazon.nova-lite-v1:0"}}',
+        [],
+        ["is not imported", "its requests are signed"],
+    ),
+    "portkey with strange values": (
+        '{"strategy": {"mode": 7}, "targets": [3, {"targets": {"a": 1}}, {"provider": ["x"], "weight": "much"}]}',
+        [],
+        ["is not imported"],
+    ),
     "an empty list": ("model_list: []\n", [], ["is not imported"]),
     "nothing of LiteLLM": ("version: '3'\nservices: {}\n", [], ["is not imported", "no model_list"]),
     "a list of texts": ("model_list: [gpt-4o, claude]\n", [], ["is not imported", "it has no model_name"]),
