@@ -10,6 +10,7 @@ import json
 import math
 import subprocess
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -29,6 +30,10 @@ _TOKENS = ("token", "access_token", "accessToken")
 _ENDS = ("expires_at", "expires_on", "expirationTimestamp", "token_expiry")
 _NESTED = ("status", "credential")
 """Where Kubernetes' ExecCredential and `gcloud config config-helper` have them."""
+
+
+LATELY: deque[str] = deque(maxlen=256)
+"""The latest keys of all commands of this process: upstreams quote them in errors, in which nobody may read them."""
 
 
 class Unreadable(Exception):
@@ -131,6 +136,8 @@ class KeyCommand:
             self._failed, self._failed_until_s = str(error), now_s + _AGAIN_S
             return
         self._kept = found
+        if found.key not in LATELY:
+            LATELY.append(found.key)
         life_s = found.ends_s - now_s
         self._renew_s = found.ends_s - min(_EARLY_S, life_s / 2)
 

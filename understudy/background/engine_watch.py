@@ -16,6 +16,7 @@ from dataclasses import replace
 import structlog
 
 from engines.errors import Kind
+from engines.key_command import LATELY
 from engines.servers.server import Server
 from store.admission.credentials import credentials
 from store.changes import Follower
@@ -156,8 +157,9 @@ class EngineWatch(Follower):
 
 
 def shown_error(text: str, keys: Sequence[str]) -> str:
-    """What people may read of an error: 300 characters, without these keys and whatever else looks like one."""
-    for key in keys:
+    """What people may read of an error: 300 characters, without these keys, those that commands printed lately, and whatever
+    else looks like one."""
+    for key in (*keys, *LATELY):
         text = text.replace(key, _MASK)
     for span in reversed(credentials(text)):
         text = text[: span.start] + _MASK + text[span.end :]
