@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, cast
+from urllib.parse import urlencode
 
 from admin.charts import stacked
 from admin.page import Asked, BadParameter, Summary
@@ -36,6 +38,8 @@ LINES = {
     "manual_queries": "manual queries",
     "warm": "prompts computed early",
 }
+FACTORS = ("requests", "engine_share", "tokens", "usd_per_mtok")
+"""Their product is the dollars, but for a million."""
 _MOST_ROWS = 200
 _MOST_SERIES = 7
 _REST = "others"
@@ -56,7 +60,12 @@ def cost(sources: Sources, asked: Asked) -> Summary:
     before = books.sums(by, since_s=since_s - length_s, until_s=since_s, **whose)
     names = _names(sources)
     groups = _groups(by, days, before)
-    shown = [_row(by, group, now, then, names) for group, now, then in groups]
+    time = {"from": since_s, "to": until_s}
+    times = {
+        name: datetime.fromtimestamp(at_s, asked.zone).strftime("%Y-%m-%dT%H:%M")
+        for name, at_s in time.items()
+    }
+    shown = [_row(by, group, now, then, names) | _link(by, group, times) for group, now, then in groups]
     return {
         "span": "" if asked.text("from") or asked.text("to") else asked.choice("span", tuple(SPANS), "month"),
         "since_s": since_s,
@@ -69,6 +78,7 @@ def cost(sources: Sources, asked: Asked) -> Summary:
         "choices": {"tenants": tenants_to_choose(sources, tenant), "keys": keys_to_choose(sources, key_id)},
         "total": usage_total(days),
         "total_before": usage_total(before),
+        "moved": _moved(_answers(days), _answers(before)),
         "groups": shown[:_MOST_ROWS],
         "more": max(0, len(shown) - _MOST_ROWS),
         "rows": [_day_row(by, one, names) for one in sorted(days, key=lambda one: one.day)],
@@ -112,7 +122,65 @@ def _groups(
         for one in sums:
             found[_group(by, one)] = found[_group(by, one)].plus(one.amounts)
     groups = [(group, now[group], then[group]) for group in {**now, **then}]
-    return sorted(groups, key=lambda one: (-max(one[1].cost_usd, one[2].cost_usd), -one[1].requests, one[0]))
+    return sorted(groups, key=lambda one: (-abs(one[1].cost_usd - one[2].cost_usd), -one[1].requests, one[0]))
+
+
+def _answers(sums: Iterable[UsageSum]) -> Amounts:
+    """What clients' requests used: the gateway's own have lines of their own in the groups."""
+    found = Amounts()
+    for one in sums:
+        if one.line == "answer":
+            found = found.plus(one.amounts)
+    return found
+
+
+def _parts(amounts: Amounts) -> dict[str, float | None]:
+    """What dollars are the product of, as FACTORS, and what the tokens were, each per request that an engine was asked."""
+    asked, tokens = amounts.requests - amounts.hits, amounts.prompt_tokens + amounts.completion_tokens
+
+    def share(part: float, whole: float) -> float | None:
+        return part / whole if whole else None
+
+    return {
+        "requests": float(amounts.requests),
+        "engine_share": share(asked, amounts.requests),
+        "tokens": share(tokens, asked),
+        "usd_per_mtok": share(1e6 * amounts.cost_usd, tokens),
+        "prompt_tokens": share(amounts.prompt_tokens, asked),
+        "completion_tokens": share(amounts.completion_tokens, asked),
+        "example_tokens": share(amounts.example_tokens, asked),
+        "cached_share": share(amounts.cached_tokens, amounts.prompt_tokens),
+    }
+
+
+def _moved(now: Amounts, then: Amounts) -> list[Summary]:
+    """Each part now and before, and of a factor the dollars of the change that it explains; all factors make up the change.
+
+    By the logarithmic mean Divisia index (Ang, Energy Policy 32, 2004), which leaves no rest. None where a time is without
+    dollars.
+    """
+    parts, before = _parts(now), _parts(then)
+    weight = None
+    if now.cost_usd > 0 and then.cost_usd > 0:
+        change = now.cost_usd - then.cost_usd
+        weight = change / math.log(now.cost_usd / then.cost_usd) if change else now.cost_usd
+
+    def explained(name: str) -> float | None:
+        value, old = parts[name], before[name]
+        return weight * math.log(value / old) if weight and name in FACTORS and value and old else None
+
+    return [
+        {"part": name, "now": parts[name], "before": before[name], "explains_usd": explained(name)}
+        for name in parts
+    ]
+
+
+def _link(by: tuple[Dimension, ...], group: Group, times: Mapping[str, str]) -> Summary:
+    """The requests of a group in the range, as filters of the list; None where the list has no such filter."""
+    if group[0] != "answer" or "api" in by:
+        return {"requests_link": None}
+    ids = {str(name): id for name, id in zip(by, group[1:], strict=True) if id}
+    return {"requests_link": urlencode(ids | dict(times))}
 
 
 def _row(
@@ -122,7 +190,6 @@ def _row(
     then: Amounts,
     names: Mapping[str, Mapping[str, str]],
 ) -> Summary:
-    tokens = now.prompt_tokens + now.completion_tokens
     ids = dict(zip(by, group[1:], strict=True))
     return {
         "line": group[0],
@@ -135,8 +202,10 @@ def _row(
         "requests": now.requests,
         "requests_before": then.requests,
         "hits": now.hits,
-        "tokens_per_request": tokens / now.requests if now.requests else None,
         "usd_per_request": now.cost_usd / now.requests if now.requests else None,
+        "usd_per_request_before": then.cost_usd / then.requests if then.requests else None,
+        "parts": _parts(now),
+        "parts_before": _parts(then),
         "unpriced": now.unpriced,
         "estimated": now.estimated,
     }

@@ -59,9 +59,25 @@ async def test_what_made_the_bill_double_stands_first_beside_the_time_before(pag
     first = told["groups"][0]
     assert first["names"] == ["gpt-4o", "batch (acme)"]
     assert (first["cost_usd"], first["before_usd"], first["change_usd"]) == (3.0, 1.0, 2.0)
-    assert (first["requests"], first["requests_before"], first["tokens_per_request"]) == (20, 10, 300.0)
+    assert (first["requests"], first["requests_before"]) == (20, 10)
+    assert (first["parts"]["prompt_tokens"], first["parts_before"]["prompt_tokens"]) == (300.0, 100.0)
+    viewer = await pages.person("viewer")
+    behind = await viewer.get(f"/requests?{first['requests_link']}")
+    assert behind.status == 200 and "batch" in behind.text
     (judging,) = [one for one in told["groups"] if one["line"] == "judge"]
     assert judging["cost_usd"] == 0.5 and judging["names"][1] == ""
+
+
+async def test_requests_tokens_and_their_price_together_explain_the_whole_change(pages: Site) -> None:
+    moved = {one["part"]: one for one in (await asked(pages, "?span=week"))["moved"]}
+    # 20 requests of 100 tokens became 30 of 233 each, at $1,000 per million tokens then and $571 now.
+    assert (moved["requests"]["now"], moved["requests"]["before"]) == (30.0, 20.0)
+    assert moved["tokens"]["now"] == pytest.approx(7000 / 30) and moved["tokens"]["before"] == 100.0
+    explained = {name: one["explains_usd"] for name, one in moved.items() if one["explains_usd"] is not None}
+    assert explained["tokens"] > explained["requests"] > 0 > explained["usd_per_mtok"]
+    assert sum(explained.values()) == pytest.approx(4.0 - 2.0)
+    # Without a time before it there is nothing to explain.
+    assert all(one["explains_usd"] is None for one in (await asked(pages, "?span=month"))["moved"])
 
 
 @pytest.mark.parametrize("by", ["model-key", "model", "key", "tenant", "engine", "model-engine", "api"])
