@@ -156,6 +156,11 @@ async def test_a_forgotten_user_is_in_no_file_and_the_others_examples_still_are(
     assert not any(holding(data, gone).values())
     assert all(holding(data, [b"What is a benasdfgh", b"What is a cayyxcvbn"]).values())
     assert done.stdout.startswith("2 examples, 1 exact answers"), "hers"
+    assert "nothing of user 'ann' was left" in done.stdout and "Not reached: backups" in done.stdout
+    again = await asyncio.to_thread(
+        run, "forget", "--data", data, "--tenant", "acme", "--user", "ann", "--yes"
+    )
+    assert again.stdout.startswith("0 examples, 0 exact answers"), again.output
     assert "annqwertz" not in known_words(data) and {"benasdfgh", "cayyxcvbn"} <= known_words(data)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -103,6 +104,12 @@ def forget(
             "understudy: deleted, but another process kept reading the old state: run this again", err=True
         )
         sys.exit(1)
+    whom = f"user {user!r}" if user else f"key {key_id}" if key_id else f"tenant {tenant!r}"
+    at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    click.echo(
+        f"At {at} nothing of {whom} was left in {data}: the same command, run again, deletes 0 until something new comes.\n"
+        "Not reached: backups, exports, logs that were collected elsewhere, and what engines' providers keep."
+    )
 
 
 def _forget_tenant(store: Store, tenant: str, keep_keys: bool, yes: bool) -> Forgotten:
