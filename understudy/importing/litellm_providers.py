@@ -83,10 +83,13 @@ PROVIDERS: dict[str, Provider] = {
 RERANKING = {"cohere": "cohere rerank", "cohere_chat": "cohere rerank"}
 """Providers that rerank at another address than they chat."""
 
+_BEDROCK = (
+    "its requests are signed with AWS credentials, which is not done here; Bedrock also takes an API key: an engine of kind "
+    "openai with base_url https://bedrock-runtime.REGION.amazonaws.com/openai/v1, and api_key or api_key_command"
+)
 NOT_SPOKEN: dict[str, str] = {
-    "bedrock": "its requests are signed with AWS credentials, which is not done here; Bedrock also takes an API key: an "
-    "engine of kind openai with base_url https://bedrock-runtime.REGION.amazonaws.com/openai/v1",
-    "bedrock_converse": "its requests are signed with AWS credentials, which is not done here",
+    "bedrock": _BEDROCK,
+    "bedrock_converse": _BEDROCK,
     "sagemaker": "its requests are signed with AWS credentials, which is not done here",
     "sagemaker_chat": "its requests are signed with AWS credentials, which is not done here",
     "vertex_ai": "its access tokens are fetched from Google and last an hour: an engine of kind openai with api_key_command "
