@@ -16,6 +16,7 @@ import click
 import pytest
 
 from tests.fences import GUIDES, Fence, fences
+from understudy.reference import commands
 from understudy.settings.core_yaml import read_yaml
 
 ROOT = Path(__file__).parent.parent
@@ -443,17 +444,6 @@ def program() -> click.Group:
     found = getattr(import_module(module), attribute)
     assert isinstance(found, click.Group)
     return found
-
-
-def commands(group: click.Group, above: str = "understudy") -> Iterator[tuple[str, click.Command]]:
-    """Every command below a group with its whole name."""
-    context = click.Context(group, info_name=above)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        yield f"{above} {name}", command
-        if isinstance(command, click.Group):
-            yield from commands(command, f"{above} {name}")
 
 
 def options(command: click.Command) -> set[str]:

@@ -19,7 +19,7 @@ from understudy.importing.litellm_providers import (
     Provider,
     provider_and_model,
 )
-from understudy.importing.report import Report, shown
+from understudy.importing.report import STANDS_AT, Report, shown
 from understudy.settings.prices import LIST, PriceList, prices_file, read_prices
 
 Fields = Mapping[str, Any]
@@ -436,7 +436,7 @@ def secret_variable(where: str, secret: str, variable: str, report: Report) -> s
     while secret not in report.secrets and taken in report.variables:
         taken, count = f"{variable}_{count}", count + 1
     report.secrets[secret] = taken
-    report.variables.setdefault(taken, f"what stands at {where} in the file")
+    report.variables.setdefault(taken, f"{STANDS_AT}{where} in the file")
     report.change(where, f"the secret stands in the file; it is not copied, and is read from ${{{taken}}}")
     return "${" + taken + "}"
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from understudy.importing.litellm_deployments import Made, deployments
+from understudy.importing.litellm_deployments import Made, deployments, number
 from understudy.importing.litellm_providers import NOT_SPOKEN, PROVIDERS
 from understudy.importing.report import Report, shown
 
@@ -167,16 +167,22 @@ def _entry(where: str, fields: Fields, turn: int, report: Report) -> dict[str, A
     override = fields.get("override_params")
     override = dict(override) if isinstance(override, dict) else {}
     model = override.pop("model", None) or fields.get("azure_deployment_id") or _EVERY
+    resource = fields.get("azure_resource_name")
+    for name, value in (("override_params.model", model), ("azure_resource_name", resource)):
+        if not isinstance(value, str | None):
+            report.leave(f"{where}.{name}", f"it is {shown(value)}; a text is right")
+            return None
     if override:
         report.leave(
             f"{where}.override_params", f"{', '.join(map(str, override))}: requests go out as they came"
         )
-    if resource := fields.get("azure_resource_name"):
+    if resource:
         params.setdefault("api_base", f"https://{resource}.openai.azure.com")
     if isinstance(retry := fields.get("retry"), dict) and retry.get("attempts") is not None:
         params["max_retries"] = retry["attempts"]
-    if isinstance(timeout_ms := fields.get("request_timeout"), int | float):
-        params["timeout"] = timeout_ms / 1000
+    if (timeout_ms := fields.get("request_timeout")) is not None:
+        given_ms = number(timeout_ms)
+        params["timeout"] = given_ms / 1000 if given_ms else timeout_ms
     for name in sorted(fields.keys() - _READ):
         report.leave(f"{where}.{name[:60]}", _WHY_NOT.get(name, "nothing here asks for it"))
     params |= {"model": f"{provider}/{model}", "custom_llm_provider": provider, "order": turn}
@@ -208,5 +214,5 @@ def _exact(data: Fields, report: Report) -> dict[str, Any]:
         report.change("config.cache", "exact repeats are answered from memory; similar ones are opt-in")
     else:
         report.take("config.cache", "exact repeats are answered from memory")
-    age_s = cache.get("max_age")
-    return {"enabled": True} | ({"ttl_s": age_s} if isinstance(age_s, int | float) and age_s > 0 else {})
+    age_s = number(cache.get("max_age"))
+    return {"enabled": True} | ({"ttl_s": age_s} if age_s else {})

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+STANDS_AT = "what stands at "
+"""Before the place of a secret in the file, where a variable's source is told."""
+
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -47,6 +50,9 @@ class Report:
             (self.left_out, other.left_out),
         ):
             ours += [Note(place(note.where), note.text) for note in theirs]
+        for name, source in self.variables.items():
+            if source.startswith(STANDS_AT):
+                self.variables[name] = STANDS_AT + place(source.removeprefix(STANDS_AT))
 
     def lines(self) -> list[str]:
         """For a person."""

@@ -339,6 +339,16 @@ SHAPES: dict[str, tuple[str, list[str], list[str]]] = {
         [],
         ["is not imported", "its requests are signed"],
     ),
+    "portkey with values of other kinds": (
+        '{"provider": "openai", "api_key": "k", "azure_resource_name": ["a"], "override_params": {"model": ["x"]}}',
+        [],
+        ["is not imported", "it is a list; a text is right"],
+    ),
+    "portkey with numbers that are none": (
+        '{"provider": "openai", "api_key": "sk-canary-1", "request_timeout": true, "cache": {"max_age": true}}',
+        ["*"],
+        ["target 1.timeout: true is no number of seconds", "what stands at target 1.api_key"],
+    ),
     "portkey with strange values": (
         '{"strategy": {"mode": 7}, "targets": [3, {"targets": {"a": 1}}, {"provider": ["x"], "weight": "much"}]}',
         [],
