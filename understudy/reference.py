@@ -36,7 +36,7 @@ Row = tuple[str, str]
 
 def reference() -> str:
     """The whole page."""
-    found = list(commands(main, "understudy"))
+    found = list(commands(main))
     shared = _shared([row for _, command in found for row in _rows(command)])
     lines = [_HEAD, "## Shared options", "", "The same in every command that names them.", ""]
     lines += [*_table(sorted(shared)), ""]
@@ -46,7 +46,7 @@ def reference() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def commands(group: click.Group, above: str) -> Iterator[tuple[str, click.Command]]:
+def commands(group: click.Group, above: str = "understudy") -> Iterator[tuple[str, click.Command]]:
     """Every command below a group with its whole name."""
     context = click.Context(group, info_name=above)
     for name in group.list_commands(context):
