@@ -1,7 +1,8 @@
-"""A configuration object of Portkey's gateway as one of ours.
+"""A configuration object of Portkey's gateway, or the `conf.json` of its open-source server, as one of ours.
 
-Field names are those of Portkey's documentation (portkey.ai/docs/api-reference/inference-api/config-object). Each target is
-read as LiteLLM's deployments are: behind each other where they are fallbacks, by their weights where they share requests.
+Field names are those of Portkey's documentation (portkey.ai/docs/api-reference/inference-api/config-object) and of its
+server's `conf.example.json`; keys in camelCase and the older `mode` beside `options` are read, too. Each target is read as
+LiteLLM's deployments are: behind each other where they are fallbacks, by their weights where they share requests.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ _PROVIDERS = {
 }
 """Names that LiteLLM has in another way."""
 _EVERY = "*"
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_OF_OLD = {"options": "targets"}
 _PLACE = re.compile(r"^model_list\[(\d+)\] \(.*?\)")
 """Where LiteLLM's reader found something: the number is that of the target."""
 _ALL = "strategy", "targets", "cache"
@@ -62,39 +65,94 @@ _WHY_NOT = {
     "strict_open_ai_compliance": "answers of providers are passed on as they came",
     "forward_headers": "clients' headers are passed on as they came",
 }
+_WHY_NOT_OF_SERVER = {
+    "plugins_enabled": "`guardrails` allow, block or replace what is asked and answered",
+    "credentials": "they are those of plugins; `guardrails` has the URL and the key of a server of yours",
+    "rate_limits": "requests are limited for keys and tenants, not for engines: limits.requests",
+    "usage_limits": "dollars and tokens are limited for keys and tenants, not for engines: limits.budgets",
+}
+_INTEGRATION_READ = {"provider", "slug", "credentials", "models", "name"}
 _MODES = ("single", "fallback", "loadbalance", "conditional")
 
 
 def is_portkey(data: Any) -> bool:
-    """Whether this is a configuration object of Portkey."""
+    """Whether this is a configuration object of Portkey, or its server's file."""
     if not isinstance(data, dict) or "model_list" in data:
         return False
-    return isinstance(data.get("targets"), list) or (
-        any(isinstance(data.get(name), str) for name in ("provider", "virtual_key"))
-        and "providers" not in data
-    )
+    data = _snaked(data)
+    if any(isinstance(data.get(name), list) for name in ("targets", "integrations", "plugins_enabled")):
+        return True
+    named = any(isinstance(data.get(name), str) for name in ("provider", "virtual_key"))
+    return named and "providers" not in data
 
 
 def imported(data: Fields, prices: Fields, report: Report) -> tuple[dict[str, Any], Made]:
     """Returns our settings, and the engines and models in them; without any where nothing can be served."""
-    found = list(_targets("config", data, {}, report))
-    turns = sorted({turn for _, turn, _ in found})
-    entries = [
-        entry
-        for where, turn, fields in found
-        if (entry := _entry(where, fields, turns.index(turn), report)) is not None
-    ]
+    data = _snaked(data)
+    if "integrations" in data or "plugins_enabled" in data:
+        source, counted, entries = "integrations", "names of models", list(_integrations(data, report))
+    else:
+        found = list(_targets("config", data, {}, report))
+        turns = sorted({turn for _, turn, _ in found})
+        read_each = (_entry(where, fields, turns.index(turn), report) for where, turn, fields in found)
+        source, counted, entries = "targets", "targets", [each for each in read_each if each is not None]
     read = Report(variables=report.variables, secrets=report.secrets)
     made = deployments(entries, None, read, prices)
     report.repeat(read, lambda where: _PLACE.sub(lambda at: f"target {int(at[1]) + 1}", where))
-    report.take(
-        "targets",
-        f"{len(found)} targets are {len(made.engines)} engines, which answer whatever model is asked for",
-    )
+    asked = "whatever model is asked for" if _EVERY in made.models else "to the names of their models"
+    report.take(source, f"{len(entries)} {counted} are {len(made.engines)} engines, which answer {asked}")
     report.change("health probes", "/healthz and /readyz in place of /v1/health")
     memory = {"data_dir": "./data", "exact": _exact(data, report), "examples": {"enabled": False}}
     models = {name: {"engines": engines} for name, engines in made.models.items()}
     return {"listen": {"port": 8787}, "engines": made.engines, "models": models, "memory": memory}, made
+
+
+def _snaked(given: Any) -> Any:
+    """The same with today's names in snake case; what `override_params` holds are fields of requests, and stay."""
+    if isinstance(given, list):
+        return [_snaked(each) for each in given]
+    if not isinstance(given, dict):
+        return given
+    named = {_CAMEL.sub("_", str(key)).lower(): value for key, value in given.items()}
+    named = {
+        _OF_OLD.get(key, key): value if key == "override_params" else _snaked(value)
+        for key, value in named.items()
+    }
+    if "targets" in named and isinstance(named.get("mode"), str):
+        named.setdefault("strategy", {"mode": named.pop("mode")})
+    return named
+
+
+def _integrations(data: Fields, report: Report) -> Iterator[dict[str, Any]]:
+    """What LiteLLM's `model_list` would have of the server's models: an entry by `@slug/model`, one by the model."""
+    for name in sorted(data.keys() - {"integrations", "cache", "$schema"}):
+        report.leave(name[:60], _WHY_NOT_OF_SERVER.get(name, "nothing here asks for it"))
+    given = data.get("integrations")
+    if not isinstance(given, list) or not given:
+        report.leave(
+            "integrations",
+            "the file has none, since each request says its provider: import what clients send as x-portkey-config",
+        )
+        return
+    for place, each in enumerate(given):
+        where = f"integrations[{place}]"
+        if not isinstance(each, dict):
+            report.leave(where, f"it is {shown(each)}; a mapping is right")
+            continue
+        for name in sorted(each.keys() - _INTEGRATION_READ):
+            report.leave(f"{where}.{name[:60]}", _WHY_NOT_OF_SERVER.get(name, "nothing here asks for it"))
+        credentials = each.get("credentials")
+        fields = {"provider": each.get("provider")} | (credentials if isinstance(credentials, dict) else {})
+        models = each.get("models")
+        for model in models if isinstance(models, list) and models else [{"slug": _EVERY}]:
+            slug = model.get("slug") if isinstance(model, dict) else model
+            if isinstance(model, dict) and model.get("status", "active") != "active":
+                report.leave(f"{where}.models", f"{str(slug)[:60]!r} is not active there")
+                continue
+            entry = _entry(where, fields | {"override_params": {"model": slug}}, 0, report)
+            if entry is not None:
+                for called in dict.fromkeys((slug, f"@{each.get('slug')}/{slug}")):
+                    yield entry | {"model_name": called}
 
 
 def _targets(

@@ -349,6 +349,39 @@ SHAPES: dict[str, tuple[str, list[str], list[str]]] = {
         ["*"],
         ["target 1.timeout: true is no number of seconds", "what stands at target 1.api_key"],
     ),
+    "portkey in camelCase": (
+        """{"mode": "fallback", "options": [
+        {"provider": "openai", "apiKey": "sk-canary-0123456789", "overrideParams": {"model": "gpt-4o"}, "requestTimeout": 5000},
+        {"virtualKey": "anthropic-1", "overrideParams": {"model": "claude-sonnet-4"}}]}""",
+        ["*"],
+        ["2 targets are 3 engines", "behind it", "ANTHROPIC_1"],
+    ),
+    "portkey's server": (
+        """{"plugins_enabled": ["default"], "credentials": {"akto": {"apiKey": "canary-akto-1"}}, "cache": false,
+        "integrations": [
+          {"provider": "anthropic", "slug": "dev", "credentials": {"apiKey": "sk-ant-canary-123"},
+           "rate_limits": [{"type": "requests", "unit": "rph", "value": 3}],
+           "models": [{"slug": "claude-sonnet-4", "status": "active"}, {"slug": "claude-2", "status": "archived"}]},
+          {"provider": "azure-openai", "slug": "eu", "credentials": {"apiKey": "canary-azure-1", "azureResourceName": "mine",
+           "azureApiVersion": "2024-10-21"}, "models": [{"slug": "gpt-4o", "status": "active"}]}]}""",
+        ["@dev/claude-sonnet-4", "@eu/gpt-4o", "claude-sonnet-4", "gpt-4o"],
+        [
+            "plugins_enabled",
+            "rate_limits: requests are limited for keys",
+            "'claude-2' is not active",
+            "4 names of models are",
+        ],
+    ),
+    "portkey's server without integrations": (
+        '{"plugins_enabled": ["default"], "credentials": {"portkey": {"apiKey": "canary-0123"}}, "cache": false}',
+        [],
+        ["is not imported", "x-portkey-config"],
+    ),
+    "portkey's server with strange values": (
+        '{"integrations": [7, {"provider": ["x"], "models": 3}, {"provider": "openai", "models": [{"slug": {"a": 1}}, null]}]}',
+        [],
+        ["is not imported", "a text is right"],
+    ),
     "portkey with strange values": (
         '{"strategy": {"mode": 7}, "targets": [3, {"targets": {"a": 1}}, {"provider": ["x"], "weight": "much"}]}',
         [],
