@@ -92,6 +92,8 @@ class _Want(NamedTuple):
     """None: of a minute, or of what has no window."""
     limit: int
     need: int
+    least: int | None = None
+    """Where `need` is a guess: with so much left it takes what is left. None: as much as it needs."""
 
 
 class _OfKey(NamedTuple):
@@ -371,8 +373,10 @@ class Limiter:
             if (most := scope.limits.tokens_per_minute) is not None:
                 if tokens > most and (need.expected.said or need.expected.input_tokens > most):
                     raise errors.too_much_for_the_minute(scope.label, most, tokens)
-                # Of an answer whose length is only guessed, no more than a minute has room for.
-                wants.append(_Want(scope, TOKENS, None, most, min(tokens, most)))
+                # Of an answer whose length is only guessed, no more than the minute has left: what one such answer takes beyond
+                # that keeps the next ones waiting.
+                least = None if need.expected.said else min(need.expected.input_tokens + 1, most)
+                wants.append(_Want(scope, TOKENS, None, most, min(tokens, most), least))
             if need.usd is None and scope.limits.budgets and not scope.limits.allow_unpriced:
                 raise errors.unpriced(scope.label, need.model)
             if nano > 0:
@@ -451,7 +455,7 @@ class Limiter:
         taken: list[tuple[Purse, int, bool]] = []
         shares = []
         near = self._near
-        for scope, kind, _, limit, need in wants:
+        for scope, kind, _, limit, need, _ in wants:
             purse = near.get((scope.name, kind))
             if purse is None or purse.limit != limit:
                 return None
@@ -475,7 +479,7 @@ class Limiter:
         return shares
 
     async def _share(self, want: _Want, now_s: float) -> _Share:
-        scope, kind, per, limit, need = want
+        scope, kind, per, limit, need, least = want
         found = _NEVER
         if per is not None:
             found = self._span(per, scope.limits.time_zone, now_s)
@@ -487,13 +491,27 @@ class Limiter:
         try:
             purse = ledger.purse(window, limit, rolls_s) or await ledger.open(window, limit, rolls_s)
             self._note(scope.name, kind, purse)
-            if not ledger.take(purse, need):
-                await ledger.draw(purse, need)
+            need = await self._drawn(purse, need, least)
         except Refused as refused:
             raise _told(scope, window, limit, refused, now_s) from None
         except Blind:
             return self._share_alone(scope, window, limit, need)
         return _Share(scope.name, kind, purse, need)
+
+    async def _drawn(self, purse: Purse, need: int, least: int | None) -> int:
+        """How much was reserved. Raises Refused and Blind."""
+        while not self._ledger.take(purse, need):
+            try:
+                await self._ledger.draw(purse, need)
+                break
+            except Refused as refused:
+                rest = purse.most - purse.spent_by_all
+                if least is None:
+                    raise
+                if not (refused.spent and least <= rest < need):
+                    raise Refused(purse, least, spent=refused.spent) from None
+                need = rest
+        return need
 
     def _note(self, scope: str, kind: str, purse: Purse) -> None:
         """Keep it at hand. Those that were given back are dropped now and then: clients make up end users."""

@@ -361,7 +361,7 @@ async def key(gate: Line, limits: Limits, tenant: str = "acme", **more: Any) -> 
 
 
 async def test_tokens_and_dollars_are_limited_by_steps_and_once(gate: Line) -> None:
-    headers = await key(gate, Limits(tokens_per_minute=60, budgets=(Budget(1.0, "day"),), concurrency=1))
+    headers = await key(gate, Limits(tokens_per_minute=200, budgets=(Budget(1.0, "day"),), concurrency=1))
     for text in ("Oslo?", "Bergen?", "Narvik?"):
         got = await call(gate, headers=headers, messages=[{"role": "user", "content": text}], max_tokens=3)
         assert got.status == 200, got.body
@@ -374,7 +374,7 @@ async def test_tokens_and_dollars_are_limited_by_steps_and_once(gate: Line) -> N
         return {one.window.kind: one.spent for one in standings if not one.leased}
 
     await until(lambda: "usd:day" in spent(), "what was spent is booked")
-    assert spent()["usd:day"] == round(6 * COST_USD * 1e9)
+    assert (spent()["usd:day"], spent()["tokens"]) == (round(6 * COST_USD * 1e9), 60)
 
 
 @pytest.mark.parametrize("path", BODIES)

@@ -87,10 +87,20 @@ async def test_all_limits_hold_and_one_that_refuses_leaves_no_trace_in_the_other
     }
 
 
-async def test_a_guess_takes_no_more_than_a_minute_has_room_for(store: Store) -> None:
+async def test_a_guess_takes_no_more_than_a_minute_has_left(store: Store) -> None:
     guessed = Need("m", Expected(10, 4096, False, 8), 0.0)
     async with limiter(store) as made:
-        assert await made.reserve((RATES,), guessed)
+        # One after the other, each by what it took; beside one that is under way nothing is left.
+        for used in (20, 40, 29):
+            bill = await made.reserve((RATES,), guessed)
+            assert bill is not None
+            with pytest.raises(LimitReached):
+                await made.reserve((RATES,), guessed)
+            bill.settle(0.0, Usage(5, used - 5))
+        # Eleven are left: what is asked, and a token of an answer.
+        bill = await made.reserve((RATES,), guessed)
+        assert bill is not None
+        bill.settle(0.0, Usage(5, 4000))
         with pytest.raises(LimitReached):
             await made.reserve((RATES,), guessed)
         for expected in (Expected(10, 4096, True, 8), Expected(101, 5, False, 8)):
