@@ -1,7 +1,7 @@
 """What does the gateway add to a request, and is it as little as is wanted? `make bench`.
 
 `python -m benchmarks.overhead [--quick] [--only PART] [--write]`. A row for each goal (goals.py) is printed, and below it
-what was measured, part by part. `--write`, of a whole run, puts the rows into README.md, docs/explanation/performance.md and
+what was measured, part by part. `--write`, of a whole run, puts the rows into README.md and
 docs/experiments/overhead.json, and writes docs/claims.md anew. Exits with 1 where a goal is missed, unless `--quick`.
 Parts without a goal are measured by `--only` alone. `--store sqlite,postgres` compares the two databases, and nothing else.
 
@@ -389,7 +389,7 @@ def main() -> None:
     if chosen.markdown:
         chosen.markdown.write_text(told)
     if chosen.write:
-        goals.write_pages(figures)
+        goals.write_page(figures)
         claims.write_page()
     missed = goals.missed(goals.rows(figures))
     if missed and not chosen.quick:

@@ -1,7 +1,7 @@
 """What is wanted of the gateway, and whether a run has it: a row for each goal, with what was measured.
 
-A figure is the median over rounds of a ratio that is formed inside each round. Rows go into the README and
-docs/explanation/performance.md, with their figures beside them in docs/experiments/overhead.json.
+A figure is the median over rounds of a ratio that is formed inside each round. Rows go into the README, with
+their figures beside them in docs/experiments/overhead.json.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from benchmarks.recorded import ROOT
 from benchmarks.tables import markdown, write_between
 
 FILE = ROOT / "docs" / "experiments" / "overhead.json"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "explanation" / "performance.md")
+PAGE = ROOT / "README.md"
 COMMAND = "make bench"
 
 Figures = Mapping[str, Any]
@@ -322,9 +322,8 @@ def page(run: Mapping[str, Any]) -> str:
     return head + table(run["rows"])
 
 
-def write_pages(figures: Figures) -> None:
-    """Write the file and the tables of the pages. Raises ValueError where a page has no place for it."""
+def write_page(figures: Figures) -> None:
+    """Write the file and the table of the page. Raises ValueError where the page has no place for it."""
     run = told(figures)
     FILE.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
-    for path in PAGES:
-        write_between(path, "overhead", page(run))
+    write_between(PAGE, "overhead", page(run))

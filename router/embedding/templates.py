@@ -6,7 +6,7 @@ several different texts of the same tenant and instructions is known, and left o
 must then be equal, and what is left must be similar, for two requests to count as alike.
 
 Keeps hashes and counts only, in memory: nothing here can be read as text, and nothing is lost when it is forgotten. See
-docs/explanation/embedding.md.
+docs/explanation/examples.md.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Tells which conversation a request goes on with, and what its turn costs at each engine: see docs/explanation/turns.md."""
+"""Tells which conversation a request goes on with, and what its turn costs at each engine (docs/explanation/routing.md)."""

@@ -55,7 +55,7 @@ class TaskSettings(Settings):
     )
     strategy: Strategy = Field(
         "margin",
-        description="How requests are chosen that the teacher gets: docs/explanation/neural-caching.md.",
+        description="How requests are chosen that the teacher gets: docs/explanation/learning.md#students.",
     )
     threshold: float | None = Field(
         None,
