@@ -373,8 +373,8 @@ class Limiter:
             if (most := scope.limits.tokens_per_minute) is not None:
                 if tokens > most and (need.expected.said or need.expected.input_tokens > most):
                     raise errors.too_much_for_the_minute(scope.label, most, tokens)
-                # Of an answer whose length is only guessed, no more than the minute has left: what it takes beyond that keeps
-                # the next ones waiting.
+                # Of an answer whose length is only guessed, no more than the minute has left. What it takes beyond that
+                # keeps the next ones waiting.
                 least = None if need.expected.said else min(need.expected.input_tokens + 1, most)
                 wants.append(_Want(scope, TOKENS, None, most, min(tokens, most), least))
             if need.usd is None and scope.limits.budgets and not scope.limits.allow_unpriced:

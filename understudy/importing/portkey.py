@@ -146,6 +146,9 @@ def _integrations(data: Fields, report: Report) -> Iterator[dict[str, Any]]:
         models = each.get("models")
         for model in models if isinstance(models, list) and models else [{"slug": _EVERY}]:
             slug = model.get("slug") if isinstance(model, dict) else model
+            if not isinstance(slug, str):
+                report.leave(f"{where}.models", f"one is {shown(slug)}; a text is right")
+                continue
             if isinstance(model, dict) and model.get("status", "active") != "active":
                 report.leave(f"{where}.models", f"{str(slug)[:60]!r} is not active there")
                 continue
