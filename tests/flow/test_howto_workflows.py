@@ -1,4 +1,4 @@
-"""The workflows of the how-to and of the reference, as they stand there, at a real gateway process with a simulated reader."""
+"""Workflows of the how-to and of the reference, as they stand there, at a real gateway process with a simulated reader."""
 
 from __future__ import annotations
 
