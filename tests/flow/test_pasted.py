@@ -1,6 +1,6 @@
 """Blocks of the README, tutorials and how-tos are run in their order, beside the files that pages tell to write.
 
-What a page starts listens on free ports; mock servers stand in for the APIs that it names. Blocks marked `yours` are left out.
+What a page starts listens on free ports; mock servers stand in for APIs that it names. Blocks marked `yours` are left out.
 """
 
 from __future__ import annotations
