@@ -1,5 +1,5 @@
 # The gateway in an image: `docker build .` for the CPU, `docker build --target gpu .` with vLLM inside. Both run as a user without
-# rights and keep their state in /data. Tried: the steps below by hand in fresh environments (docs/how-to/run-on-a-gpu.md says which). Not tried:
+# rights and keep their state in /data. Tried: the steps below by hand in fresh environments (docs/experiments/vllm.md says which). Not tried:
 # building the images, for want of a Docker engine where they were written.
 ARG PYTHON=3.12
 ARG VLLM=0.32.0

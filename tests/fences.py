@@ -20,7 +20,8 @@ _FENCE = re.compile(r"^( *)```(\w*) *([^\n]*)\n(.*?)^ *```$", re.DOTALL | re.MUL
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """One block. `needs`: `run` only the program; `gateway` one that listens; `yours` what only the reader has."""
+    """One block. `needs`: `run` only the program; `serve`: it starts what goes on, a command each line; `gateway` one that
+    listens; `yours` what only the reader has."""
 
     page: Path
     language: str

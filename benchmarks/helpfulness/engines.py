@@ -2,7 +2,7 @@
 
     python -m benchmarks.helpfulness.engines --engines URL_SMALL URL_LARGE [--requests 300] [--seed 7]
 
-Made for the tiny models (docs/how-to/run-tiny-real-models.md; `make tiny-models`, then one `vllm serve` for each):
+Made for the tiny models (`make tiny-models`, then one `vllm serve` for each):
 their world is where the questions come from, and its judge is exact. The large engine answers every fact once, in
 some phrasing: that is the bank. Requests ask in another phrasing. The scorer learns from graded answers of the small
 engine to requests about some of the towns, served with varying examples, and, as in service, from what the bank's own
@@ -318,7 +318,7 @@ def main() -> None:
     if not asked.engines:
         print(
             "skipped: no engines given; --engines URL_SMALL URL_LARGE"
-            " (docs/how-to/run-tiny-real-models.md says how to serve some)"
+            " (docs/how-to/run-real-models.md says how to serve some)"
         )
         return
     found = run(

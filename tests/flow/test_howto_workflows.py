@@ -1,4 +1,4 @@
-"""The workflows of the how-tos, as they stand there, at a real gateway process with a simulated reader."""
+"""Workflows of the how-to and of the reference, as they stand there, at a real gateway process with a simulated reader."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.fences import fences
 from tests.flow.process import Gateway, running
 from tests.patience import PATIENCE_S
 
-HOW_TO = Path(__file__).parent.parent.parent / "docs" / "how-to"
-GUIDES = (HOW_TO / "workflows.md", HOW_TO / "workflow-patterns.md")
+DOCS = Path(__file__).parent.parent.parent / "docs"
+GUIDES = (DOCS / "how-to" / "workflows.md", DOCS / "reference" / "workflows.md")
 BLOCKS = [yaml.safe_load(fence.text) for page in GUIDES for fence in fences(page, "yaml")]
 WORKFLOWS = {name: each for block in BLOCKS for name, each in block["workflows"].items()}
 COMPONENTS = {

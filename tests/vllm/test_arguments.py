@@ -61,7 +61,7 @@ def read_by_vllm(lines: list[list[str]]) -> list[list[object]]:
 def test_vllm_takes_every_command_line_that_is_shown() -> None:
     servers = [service["command"] for service in COMPOSE["services"].values() if "image" in service]
     composed = [[re.sub(r"\$\{\w+:-(.*?)\}", r"\1", word) for word in command] for command in servers]
-    shown = documented("how-to/run-on-a-gpu.md")
+    shown = documented("how-to/run-real-models.md") + documented("reference/deploying.md")
     told = read_by_vllm([*composed, *shown])
     assert told[0] == [32.0, "native", None, "priority"] and told[1][3] == "priority"
     connectors = {str(connector) for _, _, connector, _ in told[2:] if connector}

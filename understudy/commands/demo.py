@@ -99,7 +99,9 @@ def demo(
 ) -> None:
     """Send simulated traffic through a gateway and show what it saves. No key, no GPU, no network.
 
-    With --real two real models answer, from notes that go with each request.
+    With --real two real models answer, from notes that go with each request. With the admin pages the gateway has two keys:
+    the printed one, and one with limits, which sends a quarter of the traffic; with --admin off it has none, and takes any.
+    At its end it writes try-it.sh and try_it.py into the current folder.
     """
     policy = policy or ("few_shot" if real else "in_context")
     if proof == "floor" and policy == "few_shot":

@@ -36,7 +36,8 @@ _HEAD = "# From {name}, by `understudy import-config`. `understudy check` shows 
 def import_config(path: Path, output: Path | None, force: bool, prices: Path | None) -> None:
     """Read a configuration of LiteLLM, Bifrost or Portkey, write one of ours, and tell what became of each setting, and why.
 
-    No secret of the file is copied: what stands there in clear is to be exported as an environment variable.
+    No secret of the file is copied: what stands there in clear is to be exported as an environment variable. Status 1: what
+    was written cannot be used yet. 2: nothing was written.
     """
     if output is not None and output.exists() and not force:
         give_up(f"{output} is there; --force replaces it")

@@ -50,7 +50,8 @@ store.add_command(restore)
 def migrate(url: str, roles: tuple[str, ...], *, vectors: bool) -> None:
     """Bring a PostgreSQL database to this release's schema, all of it or nothing. Of several at once one does the work.
 
-    The release before goes on working on it.
+    The release before goes on working on it. Status 2, with the reason, and nothing changed: another program's database, a
+    later release's, one from before schema 112, a standby, missing rights, PostgreSQL below 15.
     """
     with _giving_up("nothing was migrated"):
         from store.moving.opening import migrated

@@ -93,7 +93,7 @@ guardrails:
   pii: {url: "http://127.0.0.1:9000/check", api_key: "${GUARD_KEY}", on_failure: refuse}  # docs/how-to/guardrails.md
 """,
     "webhooks": """\
-webhooks:  # docs/how-to/money.md
+webhooks:  # docs/how-to/observe.md
   - {url: "${WEBHOOK_URL}", secret: "${WEBHOOK_SECRET}", events: [budget.crossed, engine.down, engine.up]}
 """,
     "workflows": """\
