@@ -21,7 +21,7 @@ _FENCE = re.compile(r"^( *)```(\w*) *([^\n]*)\n(.*?)^ *```$", re.DOTALL | re.MUL
 @dataclass(frozen=True, slots=True)
 class Fence:
     """One block. `needs`: `run` only the program; `serve`: it starts what goes on, a command each line; `gateway` one that
-    listens; `yours` what only the reader has."""
+    listens; `yours` what only the reader has; `said`, of text, that the block before prints it."""
 
     page: Path
     language: str

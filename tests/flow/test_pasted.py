@@ -1,6 +1,7 @@
 """Blocks of the README, tutorials and how-tos are run in their order, beside the files that pages tell to write.
 
-What a page starts listens on free ports; mock servers stand in for APIs that it names. Blocks marked `yours` are left out.
+What a page starts listens on free ports; mock servers stand in for APIs that it names. Blocks marked `yours` are left out. A
+block of text marked `said` is what the block before it prints, among other lines.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tests.flow.test_howto_workflows import COMPONENTS, WORKFLOWS, _with_local
 from tests.patience import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.slow
-PAGES = [page for page in GUIDES if any(fence.needs not in ("", "yours") for fence in fences(page))]
+PAGES = [page for page in GUIDES if any(fence.needs not in ("", "yours", "said") for fence in fences(page))]
 FILES = {fence.file: fence.text for page in reversed(GUIDES) for fence in fences(page) if fence.file}
 """What some page tells to save: others speak of a file of that name."""
 LOG = "".join(FILES["pairs.jsonl"].replace("my invoice number", f"invoice number {n}") for n in range(12))
@@ -75,6 +76,8 @@ class Reader:
     def __init__(self, folder: Path, beside: Path, ports: dict[str, int], makes: str) -> None:
         """`beside`: the folder of the gateway that is asked; `makes`: names of the files that commands write."""
         self.folder, self.beside, self.ports, self.exported = folder, beside, ports, ""
+        self.read = ""
+        """What the last block printed."""
         binaries = folder / ".venv" / "bin"
         binaries.mkdir(parents=True)
         program = binaries / "understudy"
@@ -118,6 +121,7 @@ class Reader:
             check=False,
         )
         assert done.returncode == 0, (fence, done.stdout, done.stderr)
+        self.read = done.stdout.decode().replace("\r", "")
         assert fence.needs != "gateway" or b'"error":{' not in done.stdout.replace(b": ", b":"), (
             fence,
             done.stdout,
@@ -210,3 +214,5 @@ def test_what_readers_paste_runs(
                 reader.starts(fence, own, gateway)
             elif fence.needs in ("run", "gateway"):
                 reader.pastes(fence)
+            elif fence.needs == "said":
+                assert not set(fence.text.splitlines()) - set(reader.read.splitlines()), reader.read
