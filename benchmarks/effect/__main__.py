@@ -62,6 +62,12 @@ def main() -> None:
         "--quick", action="store_true", help=f"{QUICK_QUESTIONS} questions, and the first {QUICK} requests"
     )
     parser.add_argument(
+        "--order",
+        type=int,
+        default=0,
+        help="seed of the streams' order; 0: the order of record [%(default)s]",
+    )
+    parser.add_argument(
         "--kept", action="store_true", help="offline, of the answers that are kept; nobody is asked"
     )
     parser.add_argument(
@@ -93,7 +99,9 @@ def main() -> None:
             try:
                 quick = QUICK if asked.quick else None
                 questions = (asked.questions or REHEARSED) if asked.rehearse else 0
-                row = asyncio.run(_play(key, asked.data, asked.cache, quick, questions=questions))
+                row = asyncio.run(
+                    _play(key, asked.data, asked.cache, quick, questions=questions, order=asked.order)
+                )
             except (NoData, NoModel, NotReady) as why:
                 _skipped(key, why)
                 continue
@@ -136,8 +144,10 @@ async def _ask(
     return [row | where() | {"wall_s": round(time.monotonic() - began, 1)} for row in rows]
 
 
-async def _play(key: str, data: Path, cache: Path, requests: int | None, *, questions: int) -> dict[str, Any]:
-    stream, small = streams.stream(key, data, cache, requests)
+async def _play(
+    key: str, data: Path, cache: Path, requests: int | None, *, questions: int, order: int
+) -> dict[str, Any]:
+    stream, small = streams.stream(key, data, cache, requests, order)
     print(f"{key}: {stream.title}, {len(stream.texts)} requests", file=sys.stderr, flush=True)
     with ExitStack() as stack:
         async with _session() as session:

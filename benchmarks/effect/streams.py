@@ -155,10 +155,12 @@ REAL = ("iii", "iv")
 """Those that need real models."""
 
 
-def stream(key: str, data: Path, cache: Path, requests: int | None = None) -> tuple[Stream, dict[str, str]]:
+def stream(
+    key: str, data: Path, cache: Path, requests: int | None = None, order: int = 0
+) -> tuple[Stream, dict[str, str]]:
     """A stream by its key, its first so many requests, and the answers of a small engine that is no model.
 
-    Raises NoData.
+    `order`: 0 for the order of record, else the seed of another one. Raises NoData.
     """
     if key in ("iii", "v"):
         told = {"iii": 0.2}.get(key, 0.0)
@@ -175,5 +177,7 @@ def stream(key: str, data: Path, cache: Path, requests: int | None = None) -> tu
         small = _neighbours(parts["texts"], parts["right"], cache)
     if key == "iv":
         parts["task"] = tuple(sorted(set(parts["right"].values())))
+    if order:
+        random.Random(order).shuffle(parts["texts"])
     parts["texts"] = parts["texts"][:requests]
     return Stream(key, KEYS[key], **parts), small
