@@ -38,13 +38,12 @@ from router.plan import LATE, SHADOW, Action, Ask, Attempt, Candidate, Choice, E
 from router.policies.late import LateDecisions
 from router.policies.nearest_examples import attempt, counts, familiar, of_conversation, that_fit
 from router.policies.proven import shadow, whole_is_open
-from router.policies.question import EmbeddedQuestion, FollowUps, QuestionEmbedder, WithTools
+from router.policies.question import EmbeddedQuestion, QuestionEmbedder, QuestionKnobs
 from router.policies.stages import Stages
 from router.prompt import example_tokens, most_answer_tokens, prompt_tokens, tokens_needed
 from router.proving.gate import REFERENCE, Gate, key
 from router.proving.standing import Proof
 from router.standalone import Standalone
-from store.admission.cutting import EMBEDDED_CHARACTERS
 from store.records import Vector
 
 _UNSCORED_QUALITY = 0.5
@@ -66,15 +65,12 @@ class LearnedModels:
 
 
 @dataclass(frozen=True, slots=True)
-class Knobs:
+class Knobs(QuestionKnobs):
     """Settings. theta, m, same_names: the rule until a bandit takes over (few_shot). See understudy.settings.models."""
 
     theta: float
     m: int
     same_names: bool
-    with_tools: WithTools
-    follow_ups: FollowUps
-    """True if a question with turns before it is decided on by its likeness to others."""
     deadline_s: float | None
     """Limit for everything after the embedding; None: the measured one (router.deadline)."""
     max_examples: int
@@ -89,7 +85,6 @@ class Knobs:
     max_loss: float | None
     """The loss that the quality floor promises; None: there is none."""
     opted_out_keys: Collection[str]
-    max_characters: int = EMBEDDED_CHARACTERS
     label_share: float = 0.05
     """Share of offloaded requests in which an example is dropped or swapped to learn what it is worth."""
     candidates: int = 20
@@ -158,14 +153,7 @@ class InContext:
         self._gate = gate
         self._engines = tuple(engines)
         self._names = tuple(engine.info.name for engine in engines)
-        self._questions = QuestionEmbedder(
-            embedder,
-            templates,
-            with_tools=knobs.with_tools,
-            follow_ups=knobs.follow_ups,
-            max_characters=knobs.max_characters,
-            standalone=standalone,
-        )
+        self._questions = QuestionEmbedder(embedder, knobs, templates, standalone)
         self._retriever = retriever
         self._models_of = models_of
         self._chooser = chooser

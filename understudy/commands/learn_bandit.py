@@ -97,8 +97,8 @@ def bandit(
         for name, value in trained.metrics.items():
             click.echo(f"{name}: {value}")
         trained.metrics["labels"] = len(rows)
-        place = "bandit", whose, model
-        end_with(store, trained, place, active, dry_run=dry_run, learnt_from="from labels: ")
+        slot = "bandit", whose, model
+        end_with(store, trained, slot, active, dry_run=dry_run, learnt_from="from labels: ")
 
 
 def _read(files: tuple[str, ...]) -> tuple[list[Labelled], Counter[str]]:
