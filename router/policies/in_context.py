@@ -141,7 +141,6 @@ class InContext:
         *,
         hot: Callable[[str], Mapping[int, int]] = lambda tenant: {},
         rng: random.Random | None = None,
-        clock: Callable[[], float] = time.time,
         templates: Templates | None = None,
         gate: Gate | None = None,
         deadline: Deadline | None = None,
@@ -167,7 +166,6 @@ class InContext:
         """By tenant, those that differ."""
         self._hot = hot
         self._rng = rng or random.Random()
-        self._clock = clock
 
     async def decide(self, ask: Ask) -> Plan:
         """See router.plan.Policy."""
@@ -240,7 +238,7 @@ class InContext:
         allowed = not ask.forced and self._may_try(ask) and ask.key_id not in self.knobs.opted_out_keys
         # Without API keys of the gateway a tenant is a credential, and shares one budget.
         allowed = allowed and not question.guessed
-        may_explore = allowed and self._budget.allows(ask.key_id or ask.tenant, self._clock())
+        may_explore = allowed and self._budget.allows(ask.key_id or ask.tenant, time.time())
         return _Decision(
             ask,
             question,
@@ -358,7 +356,7 @@ class InContext:
         to_other = taken.action.engine != self._names[-1]
         if choice.explored or (to_other and chosen.selection is not None and chosen.selection.explored):
             # The reference is asked without examples, so a changed selection is no exploration there.
-            self._budget.spent(ask.key_id or ask.tenant, self._clock())
+            self._budget.spent(ask.key_id or ask.tenant, time.time())
         if situation.allowed is not None and not situation.allowed:
             reason = SHADOW
         reason = "quality_floor" if choice.floored else "explored" if choice.explored else reason
