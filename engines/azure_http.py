@@ -7,17 +7,14 @@ With a version of the API: `/openai/deployments/{model}/chat/completions?api-ver
 from __future__ import annotations
 
 import re
-import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Unpack
 from urllib.parse import quote
-
-from yarl import URL
 
 from engines.engine import EngineInfo, EngineRequest
 from engines.loose_json import member, parsed, text
-from engines.openai_http import Exchange, KeyOf, OpenAIHTTP
-from engines.timeouts import Timeouts
+from engines.openai_http import Exchange, HTTPOptions, OpenAIHTTP
 
 DEPLOYED = frozenset(
     {
@@ -42,32 +39,12 @@ class AzureHTTP(OpenAIHTTP):
         info: EngineInfo,
         base_url: str,
         *,
-        timeouts: Timeouts,
         api_version: str | None = None,
-        authorization: str | None = None,
-        forwards_credentials: bool = True,
-        credential_headers: Sequence[str] = (),
-        extra_headers: Mapping[str, str] | None = None,
-        resends: bool = True,
-        proxy: URL | None = None,
-        tls: ssl.SSLContext | None = None,
-        key: KeyOf | None = None,
+        **options: Unpack[HTTPOptions],
     ) -> None:
-        super().__init__(
-            info,
-            base_url,
-            timeouts=timeouts,
-            authorization=authorization,
-            forwards_credentials=forwards_credentials,
-            credential_headers=credential_headers,
-            extra_headers=extra_headers,
-            resends=resends,
-            proxy=proxy,
-            tls=tls,
-            key=key,
-        )
+        super().__init__(info, base_url, **options)
         self._api_version = api_version
-        if key is not None:
+        if options.get("key") is not None:
             # A token of Entra.
             self.key_header = "Authorization"
 

@@ -12,6 +12,7 @@ import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Required, TypedDict
 
 from multidict import CIMultiDict
 from yarl import URL
@@ -180,6 +181,20 @@ def _is_plain(request: EngineRequest) -> bool:
 
 KeyOf = Callable[[], Awaitable[str]]
 """Gives the value of the header with the gateway's own key."""
+
+
+class HTTPOptions(TypedDict, total=False):
+    """What else an OpenAIHTTP takes, for those that stand on one."""
+
+    timeouts: Required[Timeouts]
+    authorization: str | None
+    forwards_credentials: bool
+    credential_headers: Sequence[str]
+    extra_headers: Mapping[str, str] | None
+    resends: bool
+    proxy: URL | None
+    tls: ssl.SSLContext | None
+    key: KeyOf | None
 
 
 class OpenAIHTTP:

@@ -7,16 +7,13 @@ Figures come from its own pages, asked in the background and only while the engi
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-from yarl import URL
+from typing import Any, Unpack
 
 from engines.engine import EngineInfo, EngineLoad, EngineRequest
 from engines.errors import ConnectFailed, EngineError
-from engines.openai_http import Exchange, KeyOf, OpenAIHTTP
+from engines.openai_http import Exchange, HTTPOptions, OpenAIHTTP
 from engines.timeouts import Timeouts
 from engines.vllm_dialect import Dialect
 from engines.vllm_metrics import ServerFigures, read_figures
@@ -46,42 +43,16 @@ class VLLMServer:
         info: EngineInfo,
         base_url: str,
         *,
-        timeouts: Timeouts,
         poll_s: float,
         server_url: str | None = None,
-        authorization: str | None = None,
-        forwards_credentials: bool = True,
-        credential_headers: Sequence[str] = (),
-        extra_headers: Mapping[str, str] | None = None,
         dialect: Dialect | None = None,
-        proxy: URL | None = None,
-        tls: ssl.SSLContext | None = None,
-        key: KeyOf | None = None,
+        **options: Unpack[HTTPOptions],
     ) -> None:
         self.info = info
-        self._http = OpenAIHTTP(
-            self.info,
-            base_url,
-            authorization=authorization,
-            forwards_credentials=forwards_credentials,
-            credential_headers=credential_headers,
-            extra_headers=extra_headers,
-            timeouts=timeouts,
-            proxy=proxy,
-            tls=tls,
-            key=key,
-        )
+        self._http = OpenAIHTTP(info, base_url, **options)
         # Of its own, so that a question aside never waits as long as an answer may.
-        self._aside = OpenAIHTTP(
-            self.info,
-            server_url or base_url.rstrip("/").removesuffix("/v1"),
-            authorization=authorization,
-            extra_headers=extra_headers,
-            timeouts=Timeouts(LIMIT_S, LIMIT_S, LIMIT_S, LIMIT_S),
-            proxy=proxy,
-            tls=tls,
-            key=key,
-        )
+        options["timeouts"] = Timeouts(LIMIT_S, LIMIT_S, LIMIT_S, LIMIT_S)
+        self._aside = OpenAIHTTP(info, server_url or base_url.rstrip("/").removesuffix("/v1"), **options)
         self._dialect = dialect or Dialect()
         self._tokens = TokenCounter(self._aside.stream, info.model)
         self._watch: Watch[ServerState] = Watch(self._read, period_s=poll_s)

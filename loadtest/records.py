@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from typing import Any
 
 COLUMNS = (
     "due_s",  # after the start of the run
@@ -67,6 +66,6 @@ class Batch:
     failure: str = ""
 
 
-def new_doubles(values: Any = ()) -> array[float]:
+def new_doubles() -> array[float]:
     """An array of doubles."""
-    return array("d", values)
+    return array("d")

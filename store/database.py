@@ -15,6 +15,9 @@ from store.reading import Reads
 
 T = TypeVar("T")
 
+COMMITTED_WITHIN_S = 30.0
+"""For how long whoever waits for a commit does so."""
+
 
 class Rows(Protocol):
     """What a statement gave. Numbers are int or float, texts str, bytes bytes; a bool goes in and comes out as 0 or 1."""

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from store.database import Connection, Database
+from store.database import COMMITTED_WITHIN_S, Connection, Database
 from store.inserting import adding
 from store.tables import TABLES
 
@@ -159,7 +159,6 @@ class LogInSums:
         log: Log,
         rows: str,
         summed: Callable[[Batch, Sequence[Any]], None],
-        timeout_s: float = 30.0,
     ) -> None:
         """`rows`: SQL of rows by id, the first column: beyond the first `?`, up to the second, and at most the third.
 
@@ -169,7 +168,6 @@ class LogInSums:
         self._log: Log = log
         self._rows = rows
         self._summed = summed
-        self._timeout_s = timeout_s
 
     def catch_up(self, most: int) -> int:
         """Add at most so many rows that are not in the sums yet; gives how many were looked at. Blocks for milliseconds.
@@ -194,7 +192,7 @@ class LogInSums:
                 batch.write(connection)
             return len(rows) if moved else 0
 
-        return self._db.write(write).result(self._timeout_s)
+        return self._db.write(write).result(COMMITTED_WITHIN_S)
 
 
 def last_summed(connection: Connection, log: Log) -> tuple[int, int]:

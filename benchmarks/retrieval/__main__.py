@@ -5,8 +5,6 @@ CPU per search (p50 and p99 of process CPU time, one thread, each query once), b
 example in memory and in a snapshot, and what exact search by numpy costs. Besides what the product does, other
 widths of search (`expansion_search`) are shown, so that the choice can be judged. CPU time is what to compare:
 wall time is what else the machine was doing.
-
-The kind `cheaply` asks what is found with less than the transformer (benchmarks.retrieval.cheaply).
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ import numpy as np
 
 from benchmarks.options import options, write
 from benchmarks.recorded import NoData
-from benchmarks.retrieval import cheaply
 from benchmarks.retrieval.data import Data, clustered, real
 from benchmarks.tables import markdown
 from benchmarks.vectors import exact_nearest
@@ -185,7 +182,7 @@ def main(arguments: list[str] | None = None) -> list[Figures]:
     parser.add_argument(
         "--sizes", type=lambda s: [int(float(x)) for x in s.split(",")], default=[10_000, 100_000]
     )
-    parser.add_argument("--kinds", type=lambda s: s.split(","), default=["real", "clustered", "cheaply"])
+    parser.add_argument("--kinds", type=lambda s: s.split(","), default=["real", "clustered"])
     parser.add_argument(
         "--texts", type=int, default=20_000, help="real texts to embed at most; beyond: copies"
     )
@@ -201,13 +198,7 @@ def main(arguments: list[str] | None = None) -> list[Figures]:
         chosen.sizes, chosen.kinds, chosen.queries, chosen.expansions = [1000], ["clustered"], 50, [16]
     machine = f"{platform.machine()}, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}"
     figures: list[Figures] = []
-    found: list[cheaply.Found] = []
-    if "cheaply" in chosen.kinds:
-        chosen.kinds.remove("cheaply")
-        found = list(cheaply.compared(chosen.data, chosen.cache, 6000, chosen.queries))
-        print(cheaply.table(found), flush=True)
-    cheap = [asdict(one) for one in found]
-    write({"machine": machine, "figures": [], "cheaply": cheap}, chosen.json)
+    write({"machine": machine, "figures": []}, chosen.json)
     for size in chosen.sizes:
         for kind in chosen.kinds:
             try:
@@ -219,10 +210,7 @@ def main(arguments: list[str] | None = None) -> list[Figures]:
                 print(absent)
                 continue
             figures.append(measured(kind, data, chosen.expansions))
-            write(
-                {"machine": machine, "figures": [asdict(one) for one in figures], "cheaply": cheap},
-                chosen.json,
-            )
+            write({"machine": machine, "figures": [asdict(one) for one in figures]}, chosen.json)
             print(table(figures[-1:]), flush=True)
     if len(figures) > 1:
         print("\n" + table(figures))

@@ -8,7 +8,7 @@ secret in it is not kept at all.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 
 from cachetools import LRUCache
 
@@ -39,14 +39,12 @@ class TaskKeeper:
         *,
         opted_out_keys: Collection[str] = (),
         metrics: TaskMetrics | None = None,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._tasks = tasks
         self._embedder = embedder
         self._admission = admission
         self._opted_out_keys = frozenset(opted_out_keys)
         self._metrics = metrics
-        self._clock = clock
         self._noted: LRUCache[tuple[str, str], bool] = LRUCache(_NOTED)
         """Tasks that this process has listed."""
 
@@ -134,7 +132,7 @@ class TaskKeeper:
             source,
             scope=posed.scope,
             labels=task.labels,
-            at_s=self._clock(),
+            at_s=time.time(),
         )
         self._tasks.known.add(row, most=most)
         self._noted[task.tenant, task.slot] = True

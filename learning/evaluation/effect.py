@@ -21,6 +21,7 @@ from learning.evaluation.off_policy import Figure, difference, estimate, with_pr
 from learning.evaluation.replayed import Exploring, Routing, replayed
 
 FIGURES = ("quality", "cost_usd", "latency_s")
+_Z = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +60,16 @@ class Replay:
         exploring: Exploring,
         floor: Floor | None,
         *,
-        level: float = 0.95,
         resamples: int = 400,
-        seed: int = 0,
     ) -> None:
         """`floor`: None if the model promises nothing, or keeps its promise by proofs."""
         self._logged = logged
         self._exploring = exploring
         self._floor = floor
-        self._level, self._resamples, self._seed = level, resamples, seed
-        self._z = NormalDist().inv_cdf((1.0 + level) / 2.0)
+        self._resamples = resamples
         figures = logged.figures(0.5)
         self._figures: dict[str, Figure] = {
-            name: with_prediction(logged.log, figures[name], seed) for name in FIGURES
+            name: with_prediction(logged.log, figures[name]) for name in FIGURES
         }
 
     def effect(self, routing: Routing) -> Effect:
@@ -88,9 +86,7 @@ class Replay:
                 first,
                 second,
                 figure,
-                level=self._level,
                 resamples=self._resamples,
-                seed=self._seed,
             )
             more = self._between(name, second_runs) - self._between(name, first_runs)
             apart[name] = self._wider(value, interval, more)
@@ -104,7 +100,7 @@ class Replay:
         target = replayed(self._logged, routing, self._exploring)
         if self._floor is None:
             return target, None
-        found = with_floor_replayed(self._logged, target, self._floor, seed=self._seed)
+        found = with_floor_replayed(self._logged, target, self._floor)
         return found.probabilities, found
 
     def _effect(self, target: Floats, runs: Replayed | None) -> Effect:
@@ -113,9 +109,7 @@ class Replay:
             target,
             self._figures,
             methods=("dr",),
-            level=self._level,
             resamples=self._resamples,
-            seed=self._seed,
         )
         told = {}
         for name in FIGURES:
@@ -137,7 +131,7 @@ class Replay:
     def _around(self, values: Floats) -> float:
         """Half the width of the interval of one more value of which these are a sample: Student's t, by its expansion in the
         degrees of freedom (Abramowitz & Stegun 1964, 26.7.5)."""
-        z, free = self._z, len(values) - 1
+        z, free = _Z, len(values) - 1
         t = z + (z**3 + z) / (4 * free)
         return t * float(values.std(ddof=1)) * math.sqrt(1.0 + 1.0 / len(values))
 
@@ -158,7 +152,7 @@ class Replay:
         if not weights.any():
             return share
         mean = float((weights * np.where(known, log.quality, 0.0)).sum() / weights.sum())
-        low, high = widened(Interval(mean, mean), mean, effective_samples(weights), (0.0, 1.0), self._level)
+        low, high = widened(Interval(mean, mean), mean, effective_samples(weights), (0.0, 1.0))
         return share * max(mean - low, high - mean)
 
     def _away(self, target: Floats) -> Floats:
@@ -171,7 +165,7 @@ class Replay:
         away = self._away(target)
         if runs is None:
             value = float(away.mean())
-            around = self._z * math.sqrt(float((away * (1.0 - away)).sum())) / len(away)
+            around = _Z * math.sqrt(float((away * (1.0 - away)).sum())) / len(away)
         else:
             value = float(runs.offloaded.mean())
             around = self._around(runs.offloaded) + 0.5 / len(away)
@@ -187,7 +181,7 @@ class Replay:
             first, second = self._away(now), self._away(then)
             value = float((second - first).mean())
             luck = float((np.abs(second - first) * (1.0 - np.abs(second - first))).sum())
-            around = self._z * math.sqrt(luck) / len(first)
+            around = _Z * math.sqrt(luck) / len(first)
         return Told(value, value - around, value + around)
 
     def _between(self, name: str, runs: Replayed | None) -> Floats:

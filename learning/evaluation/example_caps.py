@@ -44,9 +44,7 @@ class CapUnknown(Exception):
     """The log has no evidence about this cap; the text says why."""
 
 
-def at_most(
-    logged: Logged, most: int, *, level: float = 0.95, resamples: int = 1000, seed: int = 0
-) -> Capped:
+def at_most(logged: Logged, most: int, *, resamples: int = 1000) -> Capped:
     """The outcome of the log's requests had each been sent at most `most` examples.
 
     Raises CapUnknown, and ValueError for a cap below 1. Without any example the engines are chosen differently, which
@@ -76,7 +74,7 @@ def at_most(
         weights += inverse * longer.sum() / inverse.sum()
     else:
         weights += longer
-    return _weighed(logged, most, weights, shortened, level, resamples, seed)
+    return _weighed(logged, most, weights, shortened, resamples)
 
 
 def _why_unknown(most: int, longer: int, drawn: int, chance: float) -> str:
@@ -99,9 +97,7 @@ def _might_have_been(choice: ChoiceRecord, most: int) -> bool:
     return abs(RUNGS.index(cap) - RUNGS.index(most)) <= (2 if choice.examples_explored == "count" else 1)
 
 
-def _weighed(
-    logged: Logged, most: int, weights: Floats, shortened: float, level: float, resamples: int, seed: int
-) -> Capped:
+def _weighed(logged: Logged, most: int, weights: Floats, shortened: float, resamples: int) -> Capped:
     log = logged.log
     known = np.isfinite(log.quality)
     judged = np.where(known, weights / log.known_probability, 0.0)
@@ -112,15 +108,13 @@ def _weighed(
     }
     drawn = bootstrap(
         [Ratio(weight * value, weight) for weight, value in parts.values()],
-        level=level,
         resamples=resamples,
-        seed=seed,
     )
     samples = effective_samples(judged)
     found = {}
     for name, (value, interval) in zip(parts, drawn, strict=True):
         if name in _BOUNDS:
-            interval = widened(interval, value if samples else 0.0, samples, _BOUNDS[name], level)
+            interval = widened(interval, value if samples else 0.0, samples, _BOUNDS[name])
         found[name] = Told(value, *interval)
     reference = logged.log.chosen == logged.reference
     return Capped(

@@ -49,20 +49,18 @@ class Replayed:
     """Share of requests that would have been offloaded but for the floor."""
 
 
-def with_floor_replayed(
-    logged: Logged, target: Floats, floor: Floor, *, runs: int = RUNS, seed: int = 0
-) -> Replayed:
+def with_floor_replayed(logged: Logged, target: Floats, floor: Floor) -> Replayed:
     """The target's probabilities as the floor would have limited them.
 
     `target` [n, K]: before the floor, for the requests of `logged`. Takes about a tenth of a second per run and thousand
     requests.
     """
     order = np.argsort([choice.at_s for choice in logged.choices], kind="stable")
-    losses = _Losses(logged, seed)
-    found = np.zeros((runs, *target.shape), np.float32)
-    offloaded = np.zeros(runs)
-    for run in range(runs):
-        rng = np.random.default_rng((seed, run))
+    losses = _Losses(logged)
+    found = np.zeros((RUNS, *target.shape), np.float32)
+    offloaded = np.zeros(RUNS)
+    for run in range(RUNS):
+        rng = np.random.default_rng((0, run))
         losses.draw_anew(rng)
         found[run], offloaded[run] = _one(logged, target, floor, order, losses, rng)
     reference = np.arange(len(target)), logged.reference
@@ -125,10 +123,10 @@ def _limited(target: Floats, reference: npt.NDArray[np.int64], cap: float) -> Fl
 class _Losses:
     """Draws the losses of offloaded answers from the judged ones."""
 
-    def __init__(self, logged: Logged, seed: int) -> None:
+    def __init__(self, logged: Logged) -> None:
         log = logged.log
         known = np.isfinite(log.quality)
-        fitted = with_prediction(log, Figure(log.quality, known, (0.0, 1.0)), seed)
+        fitted = with_prediction(log, Figure(log.quality, known, (0.0, 1.0)))
         assert fitted.predicted is not None
         self._predicted = fitted.predicted
         other = known & (log.chosen != logged.reference)

@@ -26,7 +26,6 @@ def frontier(
     level: float = 0.95,
     resamples: int = 1000,
     clip: float | None = None,
-    seed: int = 0,
     progress: Callable[[float], None] = lambda done: None,
 ) -> dict[str, Any]:
     """The estimated outcome of each policy; JSON-able, without infinite or nan numbers (null instead).
@@ -47,14 +46,14 @@ def frontier(
     shown = sorted(set(preferences))
     plain = {name: figure for name, figure in logged.figures(shown[0]).items() if name != "reward"}
     rewards = {f"reward {preference}": logged.figures(preference)["reward"] for preference in shown}
-    fitted = {name: with_prediction(logged.log, each, seed) for name, each in (plain | rewards).items()}
+    fitted = {name: with_prediction(logged.log, each) for name, each in (plain | rewards).items()}
     wanted = _wanted(policies, shown)
     points: list[dict[str, Any]] = []
     for policy, own in wanted:
         progress(len(points) / len(wanted))
         target = policy.decide(logged, own[0])
         figures = {name: fitted[name] for name in (*plain, *(f"reward {preference}" for preference in own))}
-        found = estimate(logged.log, target, figures, level=level, resamples=resamples, clip=clip, seed=seed)
+        found = estimate(logged.log, target, figures, level=level, resamples=resamples, clip=clip)
         points.append(_point(logged, policy, own, target, found))
     return {
         "requests": len(logged.log),

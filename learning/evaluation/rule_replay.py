@@ -46,9 +46,7 @@ class RuleEffect:
 class RuleReplay:
     """One served model's requests of a tenant, decided by the rule."""
 
-    def __init__(
-        self, experiences: Sequence[Experience], *, level: float = 0.95, resamples: int = 400, seed: int = 0
-    ) -> None:
+    def __init__(self, experiences: Sequence[Experience], *, resamples: int = 400) -> None:
         """Leaves out what the log does not tell enough of: see `left_out`."""
         self._kept = [each for each in experiences if not _unusable(each.choice)]
         reasons = [_unusable(each.choice) for each in experiences]
@@ -57,7 +55,7 @@ class RuleReplay:
         answered than the rule chose)."""
         self.by_proof = sum(bool(each.choice.settings["by_proof"]) for each in self._kept)
         """Requests where what is proven decided, at any theta and m."""
-        self._level, self._resamples, self._seed = level, resamples, seed
+        self._resamples = resamples
         self._small = np.array([_went_small(each.choice) for each in self._kept], bool)
         self._cost_usd = np.array([each.choice.cost_usd for each in self._kept])
 
@@ -111,7 +109,7 @@ class RuleReplay:
 
     def _share(self, small: Floats) -> Interval:
         share, n = float(small.mean()), len(small)
-        return widened(Interval(share, share), share, float(n), (0.0, 1.0), self._level)
+        return widened(Interval(share, share), share, float(n), (0.0, 1.0))
 
     def _quality_of_small(self, small: Floats) -> tuple[int, Told | None]:
         """Estimate the quality of the small engine's answers from those that it gave and those that comparisons asked for.
@@ -145,9 +143,7 @@ class RuleReplay:
     def _mean(self, known: Sequence[tuple[float, float]]) -> Told:
         """Return the mean quality of (quality, probability of its being known)."""
         quality, weight = (np.array(each) for each in zip(*((q, 1.0 / p) for q, p in known), strict=True))
-        value, interval = weighted_mean(
-            quality, weight, level=self._level, resamples=self._resamples, seed=self._seed
-        )
+        value, interval = weighted_mean(quality, weight, resamples=self._resamples)
         return Told(value, *interval)
 
     def _cost(self, small: Floats) -> Told | None:
@@ -161,14 +157,9 @@ class RuleReplay:
             if not len(own):
                 return None
             # Drawn, not their mean: the interval is then as wide as such costs vary.
-            values[moved] = np.random.default_rng(self._seed).choice(own, int(moved.sum()))
+            values[moved] = np.random.default_rng(0).choice(own, int(moved.sum()))
             values[moved] += own.mean() - values[moved].mean()
-        ((value, interval),) = bootstrap(
-            [Ratio(values, np.ones(len(values)))],
-            level=self._level,
-            resamples=self._resamples,
-            seed=self._seed,
-        )
+        ((value, interval),) = bootstrap([Ratio(values, np.ones(len(values)))], resamples=self._resamples)
         return Told(float(value), max(0.0, interval.low), interval.high)
 
 

@@ -96,7 +96,8 @@ def _counts(outcome: OutcomeRecord) -> bool:
 def compared(outcome: OutcomeRecord, detail: Mapping[str, Any]) -> Compared:
     """Read from an outcome how good a small engine's answer was."""
     loss, said = detail.get("loss"), detail.get("said")
-    return Compared(outcome.quality if said is None else None, loss, said, detail.get("length"))
+    quality = outcome.quality if said is None else None
+    return Compared(quality, loss, said, detail.get("length"), at_s=outcome.at_s)
 
 
 def _say(model: str, opening: Opening, *, live: bool) -> None:

@@ -6,10 +6,12 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from statistics import correlation
 
 from learning.guarantee.proof import ProofFollower
 from router.proving.gate import MAY_LOSE, Account, Gate, RegionSummary, SeenOfReference
+from router.proving.regions import AGREEMENT, GRADED, MEASURED
 from router.proving.standing import Action
 from store.decisions.choices import Choices
 from store.decisions.outcomes import Outcomes
@@ -19,6 +21,12 @@ _TELLS_FROM = 20
 """Answers from which on something is said of the judge."""
 _RECENT = 500
 """Latest requests of a tenant and model whose share is told."""
+_LATELY = {
+    AGREEMENT: "its answers agree less with the reference's than they did",
+    MEASURED: "its measured quality fell",
+    GRADED: "people's words of it got worse",
+}
+"""What puts an engine in doubt, by the kind of evidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +163,10 @@ def _error(seen: Mapping[str, SeenOfReference]) -> SeenOfReference | None:
 
 
 def state_of(region: RegionSummary) -> str:
-    """In words what keeps the region closed, or that it is open."""
+    """In words what keeps the region closed or its engine from answering, or that it is open."""
+    if region.in_doubt is not None:
+        since = datetime.fromtimestamp(region.in_doubt_since_s or 0.0, UTC)
+        return f"in doubt since {since:%Y-%m-%d %H:%M} UTC: {_LATELY[region.in_doubt]}"
     if region.open:
         return "proven"
     if region.expected_more is None and region.noise is not None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from learning.guarantee.summary import ProofReader, ScopeSummary, state_of
-from learning.logs.reasons import NO_JUDGE, NOT_GOOD_ENOUGH, SCOPE_CHANGES, SMALL_FAILED, told
+from learning.logs.reasons import IN_DOUBT, NO_JUDGE, NOT_GOOD_ENOUGH, SCOPE_CHANGES, SMALL_FAILED, told
 from learning.outcomes.account import REFUSED
 from router.digest import shared_scope
 from router.plan import SHADOW
@@ -46,6 +46,8 @@ class _Group:
     cost_usd: float = 0.0
     """Their cost without a gateway."""
     reasons: Counter[str] = field(default_factory=Counter)
+    shadows_at_s: list[float] = field(default_factory=list)
+    """When those were decided whose reason is SHADOW."""
 
     def add(self, other: _Group) -> None:
         self.scopes += other.scopes
@@ -155,6 +157,8 @@ def _count(group: _Group, row: RequestRecord, reference: str) -> None:
     else:
         code, _, stood_in = row.reason.partition("+")
         group.reasons[SMALL_FAILED if stood_in else code] += 1
+        if code == SHADOW and not stood_in:
+            group.shadows_at_s.append(row.started_at_s)
 
 
 def _engines(choice: ChoiceRecord, references: dict[str, str]) -> list[str]:
@@ -223,6 +227,10 @@ def _told(
 ) -> dict[str, Any]:
     more = [each.expected_more for each in regions if not each.open and each.expected_more is not None]
     reasons = Counter(group.reasons)
+    doubts_s = [each.in_doubt_since_s or 0.0 for each in regions if each.in_doubt is not None]
+    if doubts_s and (doubted := sum(at_s > min(doubts_s) for at_s in group.shadows_at_s)):
+        reasons[IN_DOUBT] = doubted
+        reasons[SHADOW] -= doubted
     if regions and not more and not any(each.open for each in regions) and reasons[SHADOW]:
         reasons[NOT_GOOD_ENOUGH] += reasons.pop(SHADOW)
     if judge_refused and not regions and reasons[SHADOW]:
@@ -248,6 +256,7 @@ def _told(
                 "takes": told(code).takes,
             }
             for code, count in reasons.most_common()
+            if count
         ],
         "standings": [
             {
@@ -260,6 +269,8 @@ def _told(
                 "high": each.upper,
                 "expected_more": each.expected_more,
                 "state": state_of(each),
+                "in_doubt": each.in_doubt,
+                "in_doubt_since_at_s": None if each.in_doubt is None else each.in_doubt_since_s,
                 "saving": each.saving,
                 "seconds": each.seconds,
                 "reference_seconds": each.reference_seconds,

@@ -21,6 +21,8 @@ SCOPE_CHANGES = "scope_changes"
 """The instructions differ from request to request, so that no request has others like it."""
 NOT_GOOD_ENOUGH = "not_good_enough"
 """The smaller engine's answers were compared, and are surely worse than allowed."""
+IN_DOUBT = "in_doubt"
+"""The smaller engine might answer, but lately seemed worse: its region says by which evidence, and since when."""
 NO_JUDGE = "no_judge"
 """No answer could be compared, and a judge failed its exam."""
 SMALL_FAILED = "small_failed"
@@ -38,6 +40,10 @@ REASONS: dict[str, Reason] = {
     NOT_GOOD_ENOUGH: Reason(
         "the smaller engine's answers are worse than max_loss allows",
         "a better small engine, better examples, or a larger models.NAME.max_loss",
+    ),
+    IN_DOUBT: Reason(
+        "the smaller engine is in doubt: it lately seemed worse, and every request is compared until it is known",
+        "good comparisons; they come with traffic",
     ),
     NO_JUDGE: Reason(
         "the smaller engine's answers cannot be compared: they are worded in many ways, and the judge was refused, as it "

@@ -117,21 +117,14 @@ class Detector:
 class Evidence:
     """The comparisons of one way to answer since it was last begun anew, and what they prove of their mean."""
 
-    def __init__(
-        self,
-        threshold: float,
-        alpha: float,
-        false_alarm_after: float = FALSE_ALARM_AFTER,
-        most: float = 1.0,
-    ) -> None:
+    def __init__(self, threshold: float, alpha: float, most: float = 1.0) -> None:
         """`threshold`: what the mean must exceed, 0 to 1, exclusive. `alpha`: chance of ever finding so wrongly, however
-        often it is begun anew. `false_alarm_after`: comparisons after which it may be expected to have `changed` while the
-        mean is the threshold. `most`: the largest value, 1 or more."""
+        often it is begun anew. `most`: the largest value, 1 or more."""
         self.threshold = threshold
         self._all_alpha = alpha
         self._most = most
         self._capital = _capital_for(most)
-        self._detector = Detector(false_alarm_after, most)
+        self._detector = Detector(most=most)
         self.begun = -1
         """The number of times it was begun anew."""
         self.begin_anew()

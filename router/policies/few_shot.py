@@ -22,17 +22,16 @@ from router.plan import LATE, SHADOW, Action, Ask, Attempt, Candidate, Plan
 from router.policies.late import LateDecisions
 from router.policies.nearest_examples import attempt, counts, familiar, of_conversation, that_fit
 from router.policies.proven import shadow, whole_is_open
-from router.policies.question import EmbeddedQuestion, FollowUps, QuestionEmbedder, WithTools
+from router.policies.question import EmbeddedQuestion, QuestionEmbedder, QuestionKnobs
 from router.prompt import tokens_needed
 from router.proving.gate import Gate
 from router.proving.standing import Proof
 from router.standalone import Standalone
-from store.admission.cutting import EMBEDDED_CHARACTERS
 from store.records import Vector
 
 
 @dataclass(frozen=True, slots=True)
-class Knobs:
+class Knobs(QuestionKnobs):
     """Settings of the rule (theta, m, same_names) and limits of what is sent."""
 
     theta: float
@@ -41,15 +40,11 @@ class Knobs:
     """Number of near past answers that make a request familiar."""
     max_examples: int
     max_example_tokens: int
-    with_tools: WithTools
-    follow_ups: FollowUps
-    """True if a question with turns before it may get examples."""
     retrieve_deadline_s: float | None
     """None: the measured one (router.deadline)."""
     same_names: bool
     """True if a neighbour must name the same things as the request: right for questions about facts, wrong for one task
     over ever-new texts."""
-    max_characters: int = EMBEDDED_CHARACTERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +94,7 @@ class FewShot:
         self._gate = gate
         self._small = engines[0]
         self._largest_first = tuple(Attempt(name) for name in reversed(engines))
-        self._questions = QuestionEmbedder(
-            embedder,
-            templates,
-            with_tools=knobs.with_tools,
-            follow_ups=knobs.follow_ups,
-            max_characters=knobs.max_characters,
-            standalone=standalone,
-        )
+        self._questions = QuestionEmbedder(embedder, knobs, templates, standalone)
         self._retriever = retriever
         self._executor = executor
         self._deadline = deadline or Deadline()

@@ -38,13 +38,12 @@ from router.plan import LATE, SHADOW, Action, Ask, Attempt, Candidate, Choice, E
 from router.policies.late import LateDecisions
 from router.policies.nearest_examples import attempt, counts, familiar, of_conversation, that_fit
 from router.policies.proven import shadow, whole_is_open
-from router.policies.question import EmbeddedQuestion, FollowUps, QuestionEmbedder, WithTools
+from router.policies.question import EmbeddedQuestion, QuestionEmbedder, QuestionKnobs
 from router.policies.stages import Stages
 from router.prompt import example_tokens, most_answer_tokens, prompt_tokens, tokens_needed
 from router.proving.gate import REFERENCE, Gate, key
 from router.proving.standing import Proof
 from router.standalone import Standalone
-from store.admission.cutting import EMBEDDED_CHARACTERS
 from store.records import Vector
 
 _UNSCORED_QUALITY = 0.5
@@ -66,15 +65,12 @@ class LearnedModels:
 
 
 @dataclass(frozen=True, slots=True)
-class Knobs:
+class Knobs(QuestionKnobs):
     """Settings. theta, m, same_names: the rule until a bandit takes over (few_shot). See understudy.settings.models."""
 
     theta: float
     m: int
     same_names: bool
-    with_tools: WithTools
-    follow_ups: FollowUps
-    """True if a question with turns before it is decided on by its likeness to others."""
     deadline_s: float | None
     """Limit for everything after the embedding; None: the measured one (router.deadline)."""
     max_examples: int
@@ -89,7 +85,6 @@ class Knobs:
     max_loss: float | None
     """The loss that the quality floor promises; None: there is none."""
     opted_out_keys: Collection[str]
-    max_characters: int = EMBEDDED_CHARACTERS
     label_share: float = 0.05
     """Share of offloaded requests in which an example is dropped or swapped to learn what it is worth."""
     candidates: int = 20
@@ -146,7 +141,6 @@ class InContext:
         *,
         hot: Callable[[str], Mapping[int, int]] = lambda tenant: {},
         rng: random.Random | None = None,
-        clock: Callable[[], float] = time.time,
         templates: Templates | None = None,
         gate: Gate | None = None,
         deadline: Deadline | None = None,
@@ -158,14 +152,7 @@ class InContext:
         self._gate = gate
         self._engines = tuple(engines)
         self._names = tuple(engine.info.name for engine in engines)
-        self._questions = QuestionEmbedder(
-            embedder,
-            templates,
-            with_tools=knobs.with_tools,
-            follow_ups=knobs.follow_ups,
-            max_characters=knobs.max_characters,
-            standalone=standalone,
-        )
+        self._questions = QuestionEmbedder(embedder, knobs, templates, standalone)
         self._retriever = retriever
         self._models_of = models_of
         self._chooser = chooser
@@ -179,7 +166,6 @@ class InContext:
         """By tenant, those that differ."""
         self._hot = hot
         self._rng = rng or random.Random()
-        self._clock = clock
 
     async def decide(self, ask: Ask) -> Plan:
         """See router.plan.Policy."""
@@ -252,7 +238,7 @@ class InContext:
         allowed = not ask.forced and self._may_try(ask) and ask.key_id not in self.knobs.opted_out_keys
         # Without API keys of the gateway a tenant is a credential, and shares one budget.
         allowed = allowed and not question.guessed
-        may_explore = allowed and self._budget.allows(ask.key_id or ask.tenant, self._clock())
+        may_explore = allowed and self._budget.allows(ask.key_id or ask.tenant, time.time())
         return _Decision(
             ask,
             question,
@@ -370,7 +356,7 @@ class InContext:
         to_other = taken.action.engine != self._names[-1]
         if choice.explored or (to_other and chosen.selection is not None and chosen.selection.explored):
             # The reference is asked without examples, so a changed selection is no exploration there.
-            self._budget.spent(ask.key_id or ask.tenant, self._clock())
+            self._budget.spent(ask.key_id or ask.tenant, time.time())
         if situation.allowed is not None and not situation.allowed:
             reason = SHADOW
         reason = "quality_floor" if choice.floored else "explored" if choice.explored else reason

@@ -26,7 +26,7 @@ from router.embedding.embedder import Embedder
 from router.embedding.templates import Digest, Templates
 from router.plan import NO_EMBEDDING, Ask
 from router.standalone import Standalone
-from store.admission.cutting import cut
+from store.admission.cutting import EMBEDDED_CHARACTERS, cut
 from store.records import Example, Vector
 
 FollowUps = Literal["off", "standalone", "all"]
@@ -37,6 +37,15 @@ WithTools = Literal["off", "route", "examples"]
 _NOTHING = Digest("")
 _LARGE_BYTES = 64 * 1024
 """A larger body is read on a thread: the event loop must not wait for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionKnobs:
+    """Settings of which questions are compared with others, for policies' own to begin with."""
+
+    with_tools: WithTools
+    follow_ups: FollowUps
+    max_characters: int = EMBEDDED_CHARACTERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +74,15 @@ class QuestionEmbedder:
     def __init__(
         self,
         embedder: Embedder,
+        knobs: QuestionKnobs,
         templates: Templates | None = None,
-        *,
-        with_tools: WithTools,
-        follow_ups: FollowUps,
-        max_characters: int,
         standalone: Standalone | None = None,
     ) -> None:
         """`standalone`: needed where `follow_ups` is that."""
-        self._standalone = standalone
-        self._follow_ups = follow_ups
         self._embedder = embedder
+        self._knobs = knobs
         self._templates = templates
-        self._with_tools = with_tools
-        self._max_characters = max_characters
+        self._standalone = standalone
 
     async def embed(self, ask: Ask) -> EmbeddedQuestion:
         """Never raises: a request without an embedding has a reason in `refused`, and `bypassed` names a failed stage."""
@@ -86,13 +90,13 @@ class QuestionEmbedder:
         if ask.anonymous:
             return EmbeddedQuestion("anonymous")
         offers = carries_tools(chat)
-        routed = offers and self._with_tools == "route"
+        routed = offers and self._knobs.with_tools == "route"
         if not (only_text(chat.messages) if routed else is_plain_text(chat.messages)):
             return EmbeddedQuestion("not_plain_text")
-        if (offers and self._with_tools == "off") or (routed and not client_runs_tools(chat)):
+        if (offers and self._knobs.with_tools == "off") or (routed and not client_runs_tools(chat)):
             return EmbeddedQuestion("tools")
         alone = False
-        if is_follow_up(chat.messages) and self._follow_ups != "all":
+        if is_follow_up(chat.messages) and self._knobs.follow_ups != "all":
             alone = self._standalone is not None and await self._standalone.tells(chat.messages)
             if not alone:
                 return EmbeddedQuestion("follow_up")
@@ -138,9 +142,9 @@ class QuestionEmbedder:
         whole = question(ask.chat.messages, alone=alone)
         if not whole:
             return EmbeddedQuestion("no_question")
-        text = cut(whole, self._max_characters)
+        text = cut(whole, self._knobs.max_characters)
         asked_under = scope(ask.chat, named=ask.named_scope, end_user=ask.end_user)
-        routed = carries_tools(ask.chat) and self._with_tools == "route"
+        routed = carries_tools(ask.chat) and self._knobs.with_tools == "route"
         if routed:
             # What is proven of a small engine with these tools rests on requests with them.
             asked_under = scope_with_tools(ask.chat, asked_under)

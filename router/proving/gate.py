@@ -147,6 +147,10 @@ class RegionSummary:
     reference_seconds: float | None = None
     noise: float | None = None
     """Share of the reference's own second answers that are found worse, if that is too much for a proof."""
+    in_doubt: str | None = None
+    """The kind of evidence (router.proving.regions) for which what may answer here is compared in full, and does not answer
+    meanwhile; None: it is in no doubt."""
+    in_doubt_since_s: float | None = None
 
 
 @dataclass
@@ -267,7 +271,7 @@ class Gate:
         if not first:
             return None, _by_promise(weighed)
         decides = replace(first[0], share=ledger.share())
-        if decides.region.in_doubt:
+        if decides.region.in_doubt is not None:
             # The reference answers, and every request is to be compared, until it is known that all is well.
             return None, [replace(decides, share=1.0)]
         return decides if ledger.allows() else None, [decides]
@@ -546,4 +550,6 @@ def _summary(tenant: str, scope: str, action: Action, region: Region) -> RegionS
         region.evidence.compared,
         region.expected_more,
         region.evidence.mean,
+        in_doubt=region.in_doubt if region.open or region.likely else None,
+        in_doubt_since_s=region.in_doubt_since_s,
     )

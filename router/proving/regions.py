@@ -66,6 +66,8 @@ class Compared:
     """The answer's share of its characters and the reference's together."""
     unit: float = 0.0
     """The number of the conversation that it is of; 0: none."""
+    at_s: float = 0.0
+    """When it was noted, in seconds since 1970."""
 
     def values(self) -> Iterator[tuple[str, float]]:
         """By the name of the evidence that it counts for."""
@@ -105,6 +107,8 @@ class Region:
         """Watches agreement, if that is not what opened it: it may not stay where it was then."""
         self._praised = 0
         """Words of people that were good ones, less the bad ones that counted."""
+        self.in_doubt_since_s: float | None = None
+        """When the comparison was noted that put it in doubt; None: it is in none."""
 
     @property
     def agreement(self) -> Evidence:
@@ -133,14 +137,17 @@ class Region:
         return any(each.proven for each in self.kinds.values()) and not self.kinds[GRADED].hopeless
 
     @cached_property
-    def in_doubt(self) -> bool:
-        """Tell if what proves it, or makes it likely, was lately worse; or if answers differ from the reference's more than
-        they did. How much they differ says nothing by itself: where people say that they are good they always may."""
+    def in_doubt(self) -> str | None:
+        """The kind of evidence that was lately worse, of what proves the action or makes it likely; AGREEMENT, too, if
+        answers differ from the reference's more than they did. How much they differ says nothing by itself: where people say
+        that they are good they always may."""
         if self._watch is not None and self._watch.alarm > _MOVED_IN_DOUBT:
-            return True
-        proven = [each for each in self.kinds.values() if each.proven]
-        rests_on = proven if proven or self._watch is not None else [self.evidence]
-        return any(each.alarm > _IN_DOUBT for each in rests_on)
+            return AGREEMENT
+        rests_on = [each for each in self.kinds.values() if each.proven]
+        if not rests_on and self._watch is None:
+            rests_on = [self.evidence]
+        kinds = (kind for kind, each in self.kinds.items() if each in rests_on and each.alarm > _IN_DOUBT)
+        return next(kinds, None)
 
     @cached_property
     def may_try(self) -> bool:
@@ -148,10 +155,11 @@ class Region:
 
         All that may be lost bounds it: see Gate.
         """
-        return self._likely and not self.in_doubt
+        return self.likely and self.in_doubt is None
 
     @cached_property
-    def _likely(self) -> bool:
+    def likely(self) -> bool:
+        """Tell if enough is known that it may be tried, but for doubt."""
         enough = max(each.compared for each in self.kinds.values()) >= _TRY_AFTER
         return enough and self.most_lost <= _TRY_BELOW and self.expected_more is not None
 
@@ -187,6 +195,10 @@ class Region:
         """Count one comparison; returns what that changed. `opening`: the place of the opening if it opens now."""
         turned = self._added(told, opening)
         self._read_anew()
+        if self.in_doubt is None:
+            self.in_doubt_since_s = None
+        elif self.in_doubt_since_s is None:
+            self.in_doubt_since_s = told.at_s
         return turned
 
     def _read_anew(self) -> None:
@@ -202,7 +214,7 @@ class Region:
         self._read_anew()
         if self._watch is not None and told.quality is not None:
             self._watch.add(told.quality, self._watched)
-        elif self._watch is None and (self.open or self._likely):
+        elif self._watch is None and (self.open or self.likely):
             self._watch = self._as_it_is()
         if self.open and not was_open:
             self.opened_at = opening

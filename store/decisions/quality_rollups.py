@@ -65,9 +65,9 @@ class LatelySums(NamedTuple):
 class QualityRollups:
     """Keeps the sums up with the log of outcomes, and reads them."""
 
-    def __init__(self, db: Database, timeout_s: float = 30.0) -> None:
+    def __init__(self, db: Database) -> None:
         self._db = db
-        self._log = LogInSums(db, "outcomes", _NEXT, _add, timeout_s)
+        self._log = LogInSums(db, "outcomes", _NEXT, _add)
 
     def catch_up(self, most: int = _BATCH) -> int:
         """Add at most so many outcomes that are not in the sums yet; gives how many were looked at. Blocks.

@@ -45,10 +45,10 @@ TIMES = Sums("time_sums", ("engine", "measure", "stage", "bucket"), ("requests",
 class RequestRollups:
     """Keeps the sums up with the log, and reads them."""
 
-    def __init__(self, db: Database, models: Iterable[str] = (), timeout_s: float = 30.0) -> None:
+    def __init__(self, db: Database, models: Iterable[str] = ()) -> None:
         """`models`: names that have rows of their own; any other, which a client may have made up, shares one."""
         self._db = db
-        self._log = LogInSums(db, "requests", _NEXT, partial(_add, frozenset(models)), timeout_s)
+        self._log = LogInSums(db, "requests", _NEXT, partial(_add, frozenset(models)))
 
     def catch_up(self, most: int = _BATCH) -> int:
         """Add at most so many requests that are not in the sums yet; gives how many. Blocks for some milliseconds.

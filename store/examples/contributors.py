@@ -73,10 +73,10 @@ class Standings:
     """Answers who has contributed how much. An answer may be a few seconds old: counting anew for every pair would cost
     more than keeping the pair."""
 
-    def __init__(self, db: Database, *, good_quality: float = GOOD_QUALITY, fresh_s: float = 5.0) -> None:
+    def __init__(self, db: Database, *, good_quality: float = GOOD_QUALITY) -> None:
         self._db = db
         self._good_quality = good_quality
-        self._known: TTLCache[tuple[str, str], Standing] = TTLCache(10_000, fresh_s)
+        self._known: TTLCache[tuple[str, str], Standing] = TTLCache(10_000, 5.0)
         self._lock = threading.Lock()
 
     def of(self, tenant: str, key_id: str, now_s: float) -> Standing:

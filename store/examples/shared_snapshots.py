@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import structlog
 
 from store.blobs import Blobs
+from store.examples.busy_thread import BusyThread
 from store.examples.seals import Seal, sealed, unsealed
 
 log = structlog.get_logger(__name__)
@@ -93,58 +93,38 @@ class SharedSnapshots:
         self._blobs.remove(name for name in names if keep is None or name != _GRAPHS + keep)
 
 
-class Publisher:
-    """Publishes what was written to this process's folder. Its thread lives only while there is work."""
+class Publisher(BusyThread[Seal]):
+    """Publishes what was written to this process's folder: of seals, what is there by then."""
 
-    def __init__(self, shared: SharedSnapshots, owner: Callable[[], bool]) -> None:
+    name = "snapshot-publisher"
+
+    def __init__(
+        self,
+        shared: SharedSnapshots,
+        owner: Callable[[], bool],
+        find: Callable[[Seal], tuple[Path, Seal] | None],
+    ) -> None:
         """`owner`: whether this process is the one that publishes; may block, asked each time on this object's thread."""
+        super().__init__()
         self._shared = shared
         self._owner = owner
-        self._waiting: dict[str, Callable[[], tuple[Path, Seal] | None]] = {}
-        self._state = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._stopping = False
+        self._find = find
         self.published = 0
         """Snapshots published so far."""
 
-    def ask(self, tenant: str, find: Callable[[], tuple[Path, Seal] | None]) -> None:
-        """Have a tenant's snapshot published soon, by what `find` gives then. Asking again meanwhile changes nothing."""
-        with self._state:
-            if self._stopping:
-                return
-            self._waiting[tenant] = find
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="snapshot-publisher", daemon=True)
-                self._thread.start()
+    def _do(self, what: Seal) -> None:
+        try:
+            found = self._find(what) if self._owner() else None
+            if found is not None:
+                path, seal = found
+                self.published += self._shared.publish(seal, path.read_bytes())
+        except FileNotFoundError:
+            # Replaced meanwhile by whoever will ask again, or removed.
+            log.info("index_snapshot_gone", tenant=what.tenant)
+        except Exception as error:
+            log.error("index_snapshot_not_published", tenant=what.tenant, error=error)
 
-    def stop(self, timeout_s: float = 30.0) -> bool:
-        """Publish what waits, and no more. False if that took longer than `timeout_s` seconds."""
-        with self._state:
-            self._stopping = True
-            thread = self._thread
-        if thread is None:
-            return True
-        thread.join(timeout_s)
-        return not thread.is_alive()
-
-    def _run(self) -> None:
-        while True:
-            with self._state:
-                if not self._waiting:
-                    self._thread = None
-                    break
-                tenant = next(iter(self._waiting))
-                find = self._waiting.pop(tenant)
-            try:
-                found = find() if self._owner() else None
-                if found is not None:
-                    path, seal = found
-                    self.published += self._shared.publish(seal, path.read_bytes())
-            except FileNotFoundError:
-                # Replaced meanwhile by whoever will ask again, or removed.
-                log.info("index_snapshot_gone", tenant=tenant)
-            except Exception as error:
-                log.error("index_snapshot_not_published", tenant=tenant, error=error)
+    def _all_done(self) -> None:
         try:
             if self._owner():
                 self._shared.sweep()

@@ -18,6 +18,7 @@ import structlog
 from cachetools import LRUCache
 
 from store.errors import StoreError
+from store.examples.busy_thread import BusyThread
 from store.examples.seals import Seal
 from store.examples.shared_snapshots import Publisher, SharedSnapshots
 from store.examples.snapshots import Snapshots
@@ -111,7 +112,7 @@ class TenantIndexes:
         self.version = version
         self._snapshots = Snapshots(folder)
         self._shared = shared
-        self.publisher = Publisher(shared, owner) if shared is not None else None
+        self.publisher = Publisher(shared, owner, self._snapshots.find) if shared is not None else None
         self.max_resident = max_resident
         self._resident: OrderedDict[str, TenantIndex] = OrderedDict()
         self._saved: dict[str, tuple[TenantIndex, int]] = {}
@@ -419,8 +420,7 @@ class TenantIndexes:
             if self._snapshots.save(seal, index.to_bytes()):
                 self._saved[tenant] = (index, changes)
                 if self.publisher is not None:
-                    anything = replace(seal, seq=_ANY_SEQ)
-                    self.publisher.ask(tenant, lambda: self._snapshots.find(anything))
+                    self.publisher.ask(replace(seal, seq=_ANY_SEQ, count=0))
                 return True
             return False
 
@@ -505,49 +505,21 @@ def _bytes_at(count: int, dimensions: int) -> int:
     return 60 * 1024 + count * (2 * dimensions + 256)
 
 
-class Rebuilder:
-    """Rebuilds worn graphs one after another, beside the follower. Its thread lives only while there is work."""
+class Rebuilder(BusyThread[TenantIndex]):
+    """Rebuilds worn graphs beside the follower. What waits when it is stopped keeps its old graph."""
+
+    name = "index-rebuilder"
 
     def __init__(self) -> None:
-        self._waiting: list[TenantIndex] = []
-        self._state = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._stopping = False
+        super().__init__()
         self.rebuilt = 0
         """Graphs rebuilt so far."""
 
-    def ask(self, index: TenantIndex) -> None:
-        """Have a graph rebuilt soon; asking again while it waits or is at work changes nothing."""
-        with self._state:
-            if self._stopping or index in self._waiting:
-                return
-            self._waiting.append(index)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="index-rebuilder", daemon=True)
-                self._thread.start()
-
-    def stop(self, timeout_s: float = 30.0) -> bool:
-        """Give up what is at work, leaving the old graphs as they are. False if that took longer than `timeout_s`."""
-        with self._state:
-            self._stopping = True
-            thread = self._thread
-        if thread is None:
-            return True
-        thread.join(timeout_s)
-        return not thread.is_alive()
-
-    def _run(self) -> None:
-        while True:
-            with self._state:
-                if not self._waiting or self._stopping:
-                    self._waiting.clear()
-                    self._thread = None
-                    return
-                index = self._waiting[0]
-            try:
-                if index.rebuild(lambda: self._stopping):
-                    self.rebuilt += 1
-            except Exception as error:
-                log.error("index_rebuild_failed", error=error)
-            with self._state:
-                self._waiting.remove(index)
+    def _do(self, what: TenantIndex) -> None:
+        if self._stopping or not (what.tombstones or what.tainted):
+            # It was asked for while it was at work.
+            return
+        try:
+            self.rebuilt += what.rebuild(lambda: self._stopping)
+        except Exception as error:
+            log.error("index_rebuild_failed", error=error)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from store.database import Connection, Database
+from store.database import COMMITTED_WITHIN_S, Connection, Database
 from store.generation import Generation
 from store.people.keys import (
     GENERATION,
@@ -67,14 +67,10 @@ class ConfiguredPeople:
         db: Database,
         keys: KeyStore,
         tenants: TenantStore,
-        timeout_s: float = 30.0,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._db = db
         self._keys = keys
         self._tenants = tenants
-        self._timeout_s = timeout_s
-        self._clock = clock
         self._generation = Generation(db, GENERATION)
 
     def clashes(self, keys: Sequence[ConfiguredKey], tenants: Sequence[ConfiguredTenant]) -> list[str]:
@@ -111,7 +107,7 @@ class ConfiguredPeople:
                 self._generation.bump(connection)
             return planned
 
-        return self._db.write(write, after=self._keys.look_again).result(self._timeout_s)
+        return self._db.write(write, after=self._keys.look_again).result(COMMITTED_WITHIN_S)
 
     def _planned(
         self,
@@ -169,7 +165,7 @@ class ConfiguredPeople:
             if after != before:
                 planned.append(Changed(before, after))
         gone = [tenant for tenant in known.values() if tenant.closed_at_s is None]
-        return planned + [Changed(tenant, replace(tenant, closed_at_s=self._clock())) for tenant in gone]
+        return planned + [Changed(tenant, replace(tenant, closed_at_s=time.time())) for tenant in gone]
 
     def _planned_keys(self, connection: Connection, keys: Sequence[ConfiguredKey]) -> list[Changed]:
         rows = {id: row for id, row in _rows(connection).items() if row[1].source == "config"}
@@ -178,12 +174,12 @@ class ConfiguredPeople:
             id = self._keys.configured_id(listed.name)
             digest = self._keys.hmac(listed.secret_text)
             had, before = rows.pop(id, (None, None))
-            after = self._key(id, listed, before.created_at_s if before is not None else self._clock())
+            after = self._key(id, listed, before.created_at_s if before is not None else time.time())
             if after != before or digest != had:
                 planned.append(Changed(before, after, digest if digest != had else None))
         for id, (_, gone) in rows.items():
             if gone.revoked_at_s is None:
-                planned.append(Changed(gone, replace(gone, revoked_at_s=self._clock()), f"none:{id}"))
+                planned.append(Changed(gone, replace(gone, revoked_at_s=time.time()), f"none:{id}"))
         return planned
 
     def _key(self, id: str, listed: ConfiguredKey, created_at_s: float) -> Key:

@@ -65,7 +65,6 @@ class KeyStore:
         self,
         db: Database,
         secret: bytes,
-        clock: Callable[[], float] = time.time,
         *,
         stale_s: float = 600.0,
     ) -> None:
@@ -74,7 +73,6 @@ class KeyStore:
         self._inline = db.reads.inline
         self._stale_s = stale_s
         self._secret = secret
-        self._clock = clock
         self._generation = Generation(db, GENERATION)
         self._fresh = Generation(db, GENERATION, check_every_s=0.0)
         self._listed: tuple[int, tuple[Key, ...]] | None = None
@@ -116,7 +114,7 @@ class KeyStore:
                 tenant=self.tenant_named(tenant_name),
                 name=name,
                 prefix=secret_text[:_SHOWN_CHARACTERS],
-                created_at_s=self._clock(),
+                created_at_s=time.time(),
                 tenant_name=tenant_name,
                 source=source,
             ),
@@ -142,7 +140,7 @@ class KeyStore:
 
         def update(connection: Connection) -> tuple[Key, Key]:
             self._db.hold(connection, GENERATION)
-            before = _changeable(connection, id, self._clock())
+            before = _changeable(connection, id, time.time())
             wanted = change(before)
             check_name("key name", wanted.name)
             after = replace(key_with_terms(before, wanted), name=wanted.name)
@@ -173,7 +171,7 @@ class KeyStore:
         check_secret(secret_text)
         if not 0 <= grace_s <= 366 * 86_400:
             raise ValueError(f"the grace is {grace_s!r} s; 0 s to 366 days are right")
-        digest, now_s = self.hmac(secret_text), self._clock()
+        digest, now_s = self.hmac(secret_text), time.time()
 
         def update(connection: Connection) -> Key:
             self._db.hold(connection, GENERATION)
@@ -206,7 +204,7 @@ class KeyStore:
         The future gives the key as it then is, or raises NoSuchKey or KeptInConfiguration. Revoking twice keeps the first
         time.
         """
-        now_s = self._clock()
+        now_s = time.time()
 
         def update(connection: Connection) -> Key:
             self._db.hold(connection, GENERATION)
@@ -256,14 +254,14 @@ class KeyStore:
     def found(self, secret_text: str) -> Found | None:
         """The key behind a secret with its tenant's record; None for one that is unknown, revoked or expired."""
         found = self._current().by_hmac.get(self.hmac(secret_text))
-        if found is None or (found.until_s is not None and self._clock() >= found.until_s):
+        if found is None or (found.until_s is not None and time.time() >= found.until_s):
             return None
         return found
 
     def expired(self, secret_text: str) -> bool:
         """Whether a secret opens nothing because its time, its key's or its tenant's is over."""
         found = self._current().by_hmac.get(self.hmac(secret_text))
-        return found is not None and found.until_s is not None and self._clock() >= found.until_s
+        return found is not None and found.until_s is not None and time.time() >= found.until_s
 
     def any_configured(self) -> bool:
         """Whether a key was ever made. Revoking the last one must not let everybody in, so revoked keys count."""
@@ -363,7 +361,7 @@ class KeyStore:
         """By key, until when an older secret of it is taken."""
         rows = self._db.read().execute(
             "SELECT key_id, max(until_s) FROM older_secrets WHERE until_s > ? GROUP BY key_id",
-            (self._clock(),),
+            (time.time(),),
         )
         return dict(rows.fetchall())
 

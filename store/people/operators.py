@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from store.database import Connection, Database
+from store.database import COMMITTED_WITHIN_S, Connection, Database
 
 ROLES = ("viewer", "viewer-content", "operator")
 NO_PASSWORD = "none"
@@ -42,9 +42,8 @@ class AccountChanged(Exception):
 class AdminUsers:
     """Accounts of the admin pages. What writes waits for the commit."""
 
-    def __init__(self, db: Database, timeout_s: float = 30.0) -> None:
+    def __init__(self, db: Database) -> None:
         self._db = db
-        self._timeout_s = timeout_s
 
     def any(self) -> bool:
         """Whether anybody could sign in."""
@@ -93,7 +92,7 @@ class AdminUsers:
             connection.execute("DELETE FROM admin_sessions WHERE user_name = ?", (name,))
             return AdminUser(*connection.execute(_SELECT + " WHERE name = ?", (name,)).fetchone())
 
-        return self._db.write(write).result(self._timeout_s)
+        return self._db.write(write).result(COMMITTED_WITHIN_S)
 
     def put_external(self, name: str, role: str) -> None:
         """An account that another service signs in, and no password does; gives it this role. Its sessions go on.
@@ -108,7 +107,7 @@ class AdminUsers:
             changed: int = connection.execute(_PUT_EXTERNAL, (name, role, NO_PASSWORD, now_s, now_s)).rowcount
             return changed == 1
 
-        if not self._db.write(write).result(self._timeout_s):
+        if not self._db.write(write).result(COMMITTED_WITHIN_S):
             raise ValueError(f"the account {name!r} has a password")
 
     def add_first(self, name: str, password_hash: str) -> bool:
@@ -126,7 +125,7 @@ class AdminUsers:
                 == 1
             )
 
-        return self._db.write(write).result(self._timeout_s)
+        return self._db.write(write).result(COMMITTED_WITHIN_S)
 
     def remove(self, name: str) -> bool:
         """Delete an account and its sessions; False if there was none. Raises LastOperator."""
@@ -136,7 +135,7 @@ class AdminUsers:
             _check_another(connection, name)
             return connection.execute("DELETE FROM admin_users WHERE name = ?", (name,)).rowcount == 1
 
-        return self._db.write(write).result(self._timeout_s)
+        return self._db.write(write).result(COMMITTED_WITHIN_S)
 
     def set_role(self, name: str, role: str, *, as_of_s: float | None = None) -> tuple[str, str]:
         """Give an account another role, in its open sessions too; gives the role it had, and has.
@@ -161,7 +160,7 @@ class AdminUsers:
             )
             return AdminUser(*row).role, role
 
-        return self._db.write(write).result(self._timeout_s)
+        return self._db.write(write).result(COMMITTED_WITHIN_S)
 
     def rehash(self, name: str, old_hash: str, new_hash: str) -> None:
         """Put a stronger hash of the same password in place of `old_hash`; sessions stay."""
@@ -170,7 +169,7 @@ class AdminUsers:
                 "UPDATE admin_users SET password_hash = ? WHERE name = ? AND password_hash = ?",
                 (new_hash, name, old_hash),
             )
-        ).result(self._timeout_s)
+        ).result(COMMITTED_WITHIN_S)
 
 
 _SELECT = "SELECT name, role, password_hash, created_at_s, changed_at_s FROM admin_users"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass
 
-from store.database import Connection, Database
+from store.database import COMMITTED_WITHIN_S, Connection, Database
 from store.inserting import replacing
 from store.people.keys import check_name
 
@@ -28,9 +28,8 @@ class SavedView:
 class SavedViews:
     """Keeps saved views. What writes waits for the commit."""
 
-    def __init__(self, db: Database, timeout_s: float = 30.0) -> None:
+    def __init__(self, db: Database) -> None:
         self._db = db
-        self._timeout_s = timeout_s
 
     def list(self) -> list[SavedView]:
         """Every view by name."""
@@ -51,7 +50,7 @@ class SavedViews:
             connection.execute(_PUT.sql, astuple(view))
             return views.get(view.name)
 
-        return self._db.write(write).result(self._timeout_s)
+        return self._db.write(write).result(COMMITTED_WITHIN_S)
 
     def remove(self, name: str) -> bool:
         """Delete a view; False if there was none."""
@@ -59,4 +58,4 @@ class SavedViews:
         def write(connection: Connection) -> bool:
             return connection.execute("DELETE FROM saved_views WHERE name = ?", (name,)).rowcount == 1
 
-        return self._db.write(write).result(self._timeout_s)
+        return self._db.write(write).result(COMMITTED_WITHIN_S)

@@ -61,7 +61,7 @@ def load_or_create_secret(data_folder: Path, *, create: bool = True) -> bytes:
     return _read(path)
 
 
-def check_secret_of(db: Database, secret: bytes, timeout_s: float = 30.0) -> None:
+def check_secret_of(db: Database, secret: bytes) -> None:
     """Note the secret's check value in a database that several folders share, or compare it. Blocks.
 
     48 bits of an HMAC: whoever reads the database learns nothing of the secret. Raises BadSecretFile where the database
@@ -72,7 +72,7 @@ def check_secret_of(db: Database, secret: bytes, timeout_s: float = 30.0) -> Non
     query = "SELECT value FROM generations WHERE name = ?"
     known = db.read().execute(query, (_CHECK,)).fetchone()
     if known is None:
-        db.write(lambda c: c.execute(_NOTE_CHECK, (_CHECK, value)).rowcount).result(timeout_s)
+        db.write(lambda c: c.execute(_NOTE_CHECK, (_CHECK, value)).rowcount).result(30.0)
         known = db.read().execute(query, (_CHECK,)).fetchone()
     if known is None or known[0] != value:
         raise BadSecretFile(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from store.database import Connection, Database
+from store.database import COMMITTED_WITHIN_S, Connection, Database
 from store.people.secret import derive
 
 _SHOWN_DIGITS = 16
@@ -50,7 +50,6 @@ class AdminSessions:
         idle_s: float = 3600.0,
         longest_s: float = 12 * 3600.0,
         clock: Callable[[], float] = time.time,
-        timeout_s: float = 30.0,
     ) -> None:
         """A session ends `idle_s` after it was last used, and `longest_s` after it was opened in any case."""
         self._db = db
@@ -58,7 +57,6 @@ class AdminSessions:
         self._idle_s = idle_s
         self.longest_s = longest_s
         self._clock = clock
-        self._timeout_s = timeout_s
 
     def open(self, user: str, *, instead_of: str | None = None) -> str:
         """A new session for a user whose password was right; gives the cookie, which is nowhere else.
@@ -79,7 +77,7 @@ class AdminSessions:
                 (self._hash(token), user, now_s, now_s),
             )
 
-        self._db.write(write).result(self._timeout_s)
+        self._db.write(write).result(COMMITTED_WITHIN_S)
         return token
 
     def find(self, token: str, *, touch: bool = True) -> SignedIn | None:
@@ -121,7 +119,7 @@ class AdminSessions:
         hashed = self._hash(token)
         self._db.write(
             lambda connection: connection.execute("DELETE FROM admin_sessions WHERE id_hash = ?", (hashed,))
-        ).result(self._timeout_s)
+        ).result(COMMITTED_WITHIN_S)
 
     def open_ones(self) -> list[OpenSession]:
         """Every session that has not ended, by account, the latest used first."""
@@ -144,7 +142,7 @@ class AdminSessions:
     def _end(self, where: str, values: tuple[object, ...]) -> int:
         statement = f"DELETE FROM admin_sessions WHERE {where}"  # noqa: S608 - our own conditions
         return self._db.write(lambda connection: connection.execute(statement, values).rowcount).result(
-            self._timeout_s
+            COMMITTED_WITHIN_S
         )
 
     def form_token(self, cookie: str) -> str:

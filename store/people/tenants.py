@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from store.database import Connection, Database
+from store.database import COMMITTED_WITHIN_S, Connection, Database
 from store.generation import Generation
 from store.people.keys import GENERATION, KeptInConfiguration, KeyStore, check_tenant_name, revoke_key
 from store.people.limits import Retention, Terms, said_of
@@ -46,13 +46,9 @@ class TenantStore:
         self,
         db: Database,
         keys: KeyStore,
-        timeout_s: float = 30.0,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._db = db
         self._keys = keys
-        self._timeout_s = timeout_s
-        self._clock = clock
         self._generation = Generation(db, GENERATION)
 
     def create(
@@ -75,7 +71,7 @@ class TenantStore:
             self._generation.bump(connection)
             return tenant
 
-        return self._db.write(insert, after=self._keys.look_again).result(self._timeout_s)
+        return self._db.write(insert, after=self._keys.look_again).result(COMMITTED_WITHIN_S)
 
     def edit(self, name: str, change: Callable[[Tenant], Tenant]) -> tuple[Tenant, Tenant]:
         """Lay down something else; gives the record as it was and as it is now. `change` runs inside the transaction.
@@ -107,11 +103,11 @@ class TenantStore:
                 self._generation.bump(connection)
             return before, after
 
-        return self._db.write(update, after=self._keys.look_again).result(self._timeout_s)
+        return self._db.write(update, after=self._keys.look_again).result(COMMITTED_WITHIN_S)
 
     def close(self, name: str) -> tuple[Tenant, Tenant]:
         """Refuse its keys from now on, until it is opened again. Closing twice keeps the first time. Raises as `edit`."""
-        now_s = self._clock()
+        now_s = time.time()
         return self.edit(name, lambda tenant: replace(tenant, closed_at_s=tenant.closed_at_s or now_s))
 
     def delete(self, tenant: str, name: str = "") -> list[Key]:
@@ -120,7 +116,7 @@ class TenantStore:
         What is remembered of it is deleted by `Store.forget_tenant`. Its name stays, for the pages to tell. Raises
         KeptInConfiguration where the configuration has a key or a record of it: the next start would bring it back.
         """
-        now_s = self._clock()
+        now_s = time.time()
 
         def delete(connection: Connection) -> list[Key]:
             self._db.hold(connection, GENERATION)
@@ -137,7 +133,7 @@ class TenantStore:
             self._generation.bump(connection)
             return in_force
 
-        return self._db.write(delete, after=self._keys.look_again).result(self._timeout_s)
+        return self._db.write(delete, after=self._keys.look_again).result(COMMITTED_WITHIN_S)
 
     def deleted(self) -> list[DeletedTenant]:
         """Those that were deleted, the latest first."""
@@ -173,7 +169,7 @@ class TenantStore:
         return Tenant(
             self._keys.tenant_named(name),
             name,
-            self._clock(),
+            time.time(),
             region=region,
             retention=retention,
             source=source,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from store.database import Connection, Database
+from store.database import COMMITTED_WITHIN_S, Connection, Database
 from store.people.operators import ROLES
 from store.people.secret import TOKEN_PREFIX, derive
 
@@ -38,13 +37,9 @@ class AdminTokens:
         self,
         db: Database,
         secret: bytes,
-        timeout_s: float = 30.0,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._db = db
         self._secret = secret
-        self._timeout_s = timeout_s
-        self._clock = clock
 
     def create(self, name: str, role: str, expires_at_s: float | None = None) -> tuple[AdminToken, str]:
         """A new token and its secret, which is shown here and never again. Raises ValueError naming what is wrong."""
@@ -54,7 +49,7 @@ class AdminTokens:
             )
         if role not in ROLES:
             raise ValueError(f"the role is {role[:60]!r}: one of {', '.join(ROLES)} is right")
-        now_s = self._clock()
+        now_s = time.time()
         if expires_at_s is not None and not now_s < expires_at_s < 1e11:
             raise ValueError("the token would have expired already: a time to come is right")
         secret_text = TOKEN_PREFIX + secrets.token_urlsafe(32)
@@ -62,7 +57,7 @@ class AdminTokens:
             "token_" + secrets.token_hex(8), name, role, secret_text[:_SHOWN_CHARACTERS], now_s, expires_at_s
         )
         row = (self._hmac(secret_text), *_row(token))
-        self._db.write(lambda connection: connection.execute(_INSERT, row)).result(self._timeout_s)
+        self._db.write(lambda connection: connection.execute(_INSERT, row)).result(COMMITTED_WITHIN_S)
         return token, secret_text
 
     def find(self, secret_text: str) -> AdminToken | None:
@@ -73,7 +68,7 @@ class AdminTokens:
         if row is None:
             return None
         token = AdminToken(*row)
-        over = token.expires_at_s is not None and self._clock() >= token.expires_at_s
+        over = token.expires_at_s is not None and time.time() >= token.expires_at_s
         return None if over or token.revoked_at_s is not None else token
 
     def list(self) -> list[AdminToken]:
@@ -83,7 +78,7 @@ class AdminTokens:
 
     def revoke(self, id: str) -> AdminToken:
         """Take a token out of use at once. Revoking twice keeps the first time. Raises NoSuchToken."""
-        now_s = self._clock()
+        now_s = time.time()
 
         def update(connection: Connection) -> AdminToken:
             connection.execute(
@@ -94,7 +89,7 @@ class AdminTokens:
                 raise NoSuchToken(f"no admin token has the id {id[:60]!r}")
             return AdminToken(*row)
 
-        return self._db.write(update).result(self._timeout_s)
+        return self._db.write(update).result(COMMITTED_WITHIN_S)
 
     def _hmac(self, secret_text: str) -> str:
         return derive(self._secret, "admin token", secret_text)

@@ -49,4 +49,4 @@ def written_by(versions: ExampleVersions, run_id: int) -> list[int]:
 
 def rebuilt_all(rebuilder: Rebuilder) -> None:
     """Return once nothing is left to rebuild."""
-    wait_for(lambda: not rebuilder._waiting, "the graphs rebuilt")
+    wait_for(lambda: rebuilder._thread is None, "the graphs rebuilt")

@@ -133,7 +133,7 @@ def _scope(store: Store, row: dict[str, Any]) -> list[str]:
     lines += [
         f"  {each['engine']}, {'few-shot' if each['few_shot'] else 'direct'}, region {each['region']}: quality "
         f"{each['low']:.3f} to {each['high']:.3f} after {each['compared']} comparisons"
-        f": {'it may answer' if each['open'] else each['state']}{_took(each)}"
+        f": {'it may answer' if each['open'] and not each['in_doubt'] else each['state']}{_took(each)}"
         for each in row["standings"]
     ]
     return lines

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -12,12 +11,12 @@ import orjson
 
 from learning.bank.importing.lines import BadFile, lines, opened
 from learning.training.labelled_requests import BadLabel, Labelled, engines_by_quality, labelled
-from understudy.commands.auditing import note
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.example_settings import embedder_for, example_settings
 from understudy.commands.giving_up import give_up
 from understudy.commands.import_progress import Progress
 from understudy.commands.tenant_option import tenant_named, tenant_option
+from understudy.commands.training import end_with
 
 _FEWEST = 20
 
@@ -97,27 +96,9 @@ def bandit(
             give_up(str(error))
         for name, value in trained.metrics.items():
             click.echo(f"{name}: {value}")
-        click.echo(f"{'accepted' if trained.accepted else 'rejected'}: {trained.reason}")
-        if not dry_run:
-            record = store.artifacts.publish(
-                "bandit",
-                whose,
-                model,
-                trained.data,
-                metrics={**trained.metrics, "labels": len(rows)},
-                parent=active.id if active else None,
-                note="from labels: " + trained.reason,
-                state="active" if trained.accepted else "rejected",
-            )
-            note(
-                store,
-                "learn/bandit",
-                f"bandit/{whose}/{model}",
-                {"version": record.id, "state": record.state},
-            )
-            click.echo(f"bandit version {record.id} is {record.state}")
-    if not trained.accepted:
-        sys.exit(1)
+        trained.metrics["labels"] = len(rows)
+        slot = "bandit", whose, model
+        end_with(store, trained, slot, active, dry_run=dry_run, learnt_from="from labels: ")
 
 
 def _read(files: tuple[str, ...]) -> tuple[list[Labelled], Counter[str]]:

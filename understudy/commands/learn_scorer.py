@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,11 @@ from store import Store
 from store.decisions.outcomes import Experience
 from store.learned.artifacts import ArtifactBroken
 from store.records import ArtifactRecord
-from understudy.commands.auditing import note
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.example_settings import example_settings
 from understudy.commands.giving_up import give_up
 from understudy.commands.tenant_option import tenant_named, tenant_option
+from understudy.commands.training import end_with
 
 _PAGE = 1000
 
@@ -79,27 +78,7 @@ def scorer(
         except TooFewOutcomes as error:
             give_up(str(error))
         _show(made.metrics)
-        click.echo(f"{'accepted' if made.accepted else 'rejected'}: {made.reason}")
-        if not dry_run:
-            record = store.artifacts.publish(
-                "scorer",
-                whose,
-                model,
-                made.data,
-                metrics=made.metrics,
-                parent=active.id if active else None,
-                note=made.reason,
-                state="active" if made.accepted else "rejected",
-            )
-            note(
-                store,
-                "learn/scorer",
-                f"scorer/{whose}/{model}",
-                {"version": record.id, "state": record.state},
-            )
-            click.echo(f"scorer version {record.id} is {record.state}")
-    if not made.accepted:
-        sys.exit(1)
+        end_with(store, made, ("scorer", whose, model), active, dry_run=dry_run)
 
 
 def _experiences(store: Store, tenant: str, model: str) -> list[Experience]:

@@ -93,10 +93,10 @@ def test_offloaded_requests_and_hits_need_no_reason(store: Store) -> None:
     assert all(scope["reasons"] == [] for scope in told["scopes"])
 
 
-def compared(store: Store, number: int, quality: float, reason: str = "shadow") -> None:
+def compared(store: Store, number: int, quality: float, reason: str = "shadow", at_s: float = 1.0) -> None:
     """A request in shadow, and what comparing it came to."""
-    id = note(store, number, scope="s", reason=reason)
-    outcome = OutcomeRecord(id, "a1", 1.0, "judge", "judge/small/without", "small", (), False, quality)
+    id = note(store, number, scope="s", reason=reason, started_at_s=at_s)
+    outcome = OutcomeRecord(id, "a1", at_s, "judge", "judge/small/without", "small", (), False, quality)
     store.outcomes.note(outcome).result(60)
 
 
@@ -131,6 +131,27 @@ def test_a_proven_engine_is_said_to_be_allowed_to_answer(store: Store) -> None:
         compared(store, number, 1.0)
     [scope] = explained(store, limit=999)["scopes"]
     assert any(each["open"] and each["low"] > 0.95 for each in scope["standings"])
+
+
+def test_a_proven_engine_whose_latest_answers_differ_is_said_to_be_in_doubt(store: Store) -> None:
+    for number in range(100):
+        compared(store, number, 1.0, at_s=1_000.0 + number)
+    [scope] = explained(store, limit=999)["scopes"]
+    [standing] = scope["standings"]
+    assert standing["open"] and standing["in_doubt"] is None and standing["state"] == "proven"
+    for number in range(100, 103):
+        compared(store, number, 0.0, at_s=86_400.0 + 60 * number)
+    for number in range(103, 106):
+        note(store, number, scope="s", reason="shadow", started_at_s=100_000.0 + number)
+    [scope] = explained(store, limit=999)["scopes"]
+    [standing] = scope["standings"]
+    assert standing["open"] and standing["in_doubt"] == "agreement"
+    assert standing["in_doubt_since_at_s"] == 92_520.0, "noted with the third bad one"
+    assert standing["state"] == (
+        "in doubt since 1970-01-02 01:42 UTC: its answers agree less with the reference's than they did"
+    )
+    asked = {each["reason"]: each["requests"] for each in scope["reasons"]}
+    assert asked == {"shadow": 103, "in_doubt": 3}, "those from before were being compared"
 
 
 def test_comparisons_that_were_held_back_for_their_cost_are_named_as_they_were_decided(store: Store) -> None:

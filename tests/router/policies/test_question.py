@@ -11,8 +11,10 @@ import pytest
 from engines.chat import ChatRequest
 from router.digest import user_scope
 from router.plan import Ask
-from router.policies.question import QuestionEmbedder
+from router.policies.question import QuestionEmbedder, QuestionKnobs
 from store.records import Vector
+
+OFF = QuestionKnobs(with_tools="off", follow_ups="off", max_characters=100)
 
 
 class Embedder:
@@ -48,22 +50,20 @@ async def test_what_likeness_cannot_decide_is_refused_before_it_costs_anything(
     asked: Ask, reason: str
 ) -> None:
     embedder = Embedder()
-    looked = await QuestionEmbedder(embedder, with_tools="off", follow_ups="off", max_characters=100).embed(
-        asked
-    )
+    looked = await QuestionEmbedder(embedder, OFF).embed(asked)
     assert (looked.refused, looked.vector) == (reason, None)
     assert not embedder.texts
 
 
 async def test_tools_are_looked_at_where_they_are_allowed() -> None:
-    looked = await QuestionEmbedder(
-        Embedder(), with_tools="examples", follow_ups="off", max_characters=100
-    ).embed(ask(said("2+2?"), tools=[{}]))
+    looked = await QuestionEmbedder(Embedder(), replace(OFF, with_tools="examples")).embed(
+        ask(said("2+2?"), tools=[{}])
+    )
     assert not looked.refused
     assert looked.text == "2+2?"
 
 
-ROUTED = {"with_tools": "route", "follow_ups": "off", "max_characters": 100}
+ROUTED = replace(OFF, with_tools="route")
 LOOP = [
     {"role": "user", "content": "2+2?"},
     {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
@@ -72,7 +72,7 @@ LOOP = [
 
 
 async def test_routed_requests_with_tools_have_a_scope_of_their_own_in_which_no_example_is() -> None:
-    embedder = QuestionEmbedder(Embedder(), **ROUTED)  # type: ignore[arg-type]
+    embedder = QuestionEmbedder(Embedder(), ROUTED)
     plain, one, other, loop = [
         await embedder.embed(each)
         for each in (
@@ -89,27 +89,23 @@ async def test_routed_requests_with_tools_have_a_scope_of_their_own_in_which_no_
 
 async def test_an_end_users_routed_requests_stay_in_their_scope() -> None:
     asked = replace(ask(said("2+2?"), tools=[{"name": "a"}]), end_user="u1")
-    found = await QuestionEmbedder(Embedder(), **ROUTED).embed(asked)  # type: ignore[arg-type]
+    found = await QuestionEmbedder(Embedder(), ROUTED).embed(asked)
     assert user_scope(found.scope) == "u1"
 
 
 async def test_images_beside_tools_are_not_routed() -> None:
     asked = ask([{"role": "user", "content": [{"type": "image_url"}]}], tools=[{"name": "a"}])
-    found = await QuestionEmbedder(Embedder(), **ROUTED).embed(asked)  # type: ignore[arg-type]
+    found = await QuestionEmbedder(Embedder(), ROUTED).embed(asked)
     assert found.refused == "not_plain_text"
 
 
 async def test_a_broken_embedder_is_named_and_gone_without() -> None:
-    looked = await QuestionEmbedder(
-        Embedder(RuntimeError("no")), with_tools="off", follow_ups="off", max_characters=100
-    ).embed(ask(said("Q")))
+    looked = await QuestionEmbedder(Embedder(RuntimeError("no")), OFF).embed(ask(said("Q")))
     assert (looked.refused, looked.bypassed) == ("no_embedding", ("embed:RuntimeError",))
     assert "embed" in looked.stages_s
 
 
 async def test_a_long_question_is_cut_before_it_is_embedded() -> None:
     embedder = Embedder()
-    await QuestionEmbedder(embedder, with_tools="off", follow_ups="off", max_characters=100).embed(
-        ask(said("x" * 5000))
-    )
+    await QuestionEmbedder(embedder, OFF).embed(ask(said("x" * 5000)))
     assert [len(t) for t in embedder.texts] == [100]

@@ -1,1 +1,0 @@
-"""Does the quality floor hold when the small engine changes?"""

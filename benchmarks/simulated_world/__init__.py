@@ -1,1 +1,0 @@
-"""What can similarity do in the simulated world, and how well does its judge judge?"""
