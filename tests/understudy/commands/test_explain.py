@@ -36,7 +36,7 @@ def test_a_real_gateways_log_says_why_nothing_was_offloaded(tmp_path: Path) -> N
         config.write_text(
             f"engines:\n  small: {{base_url: {url}, model: s}}\n"
             f"  large: {{base_url: {url}, model: l, price: {price}}}\n"
-            "models: {gpt-4o: {engines: [small, large], policy: few_shot}}\n"
+            "models: {gpt-4o: {engines: [small, large], policy: few_shot, advanced: {with_tools: off}}}\n"
             f"memory: {{data_dir: {data}, advanced: {{embedding_cache_dir: {MODELS}, embedding_deadline_ms: 60000}}}}\n"
         )
         with running("--config", str(config)) as gateway:
