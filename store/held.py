@@ -1,7 +1,9 @@
-"""How much is remembered of one tenant, by kind: what a deletion would take. Counts only, no content."""
+"""How much is remembered of one tenant, or of one key or end user of it, by kind: what a deletion would take. No content."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from store.database import Connection
@@ -70,3 +72,40 @@ COUNTED = {
     "documents": ("collection_texts",),
 }
 """The tables of each number."""
+
+
+def held_of_contributors(
+    connection: Connection, tenant: str, contributors: Sequence[str], key_id: str = "", end_user: str = ""
+) -> Held:
+    """The same of contributors of a tenant. `requests`: rows that name the key or the end user (a digest)."""
+    whose = {"tenant": tenant, "names": json.dumps(list(contributors)), "key": key_id, "user": end_user}
+
+    def count(table: str, whose_rows: str) -> int:
+        statement = f"SELECT count(*) FROM {table} WHERE tenant = :tenant AND {whose_rows}"  # noqa: S608 - constants
+        return int(connection.execute(statement, whose).fetchone()[0])
+
+    return Held(
+        requests=count("requests", "end_user = :user AND end_user <> ''")
+        if end_user
+        else count("requests", "key_id = :key AND key_id <> ''"),
+        outcomes=count(
+            "outcomes",
+            f"request_id IN (SELECT request_id FROM choices WHERE tenant = :tenant AND {_THEIRS})",
+        ),
+        runs=count("workflow_runs", f"({_THEIRS} OR id IN (SELECT run_id FROM workflow_steps WHERE {_THEIRS}))")
+        + count("variables", f"run_id IS NULL AND {_THEIRS}"),
+        **{name: sum(count(one, _THEIRS) for one in tables) for name, tables in _BY_CONTRIBUTOR.items()},
+    )
+
+
+_THEIRS = "contributor IN (SELECT value FROM json_each(:names)) AND contributor <> ''"
+_BY_CONTRIBUTOR = {
+    "examples": ("example_accounts", "private_questions"),
+    "answers": ("exact_answers", "kept_responses"),
+    "texts": ("request_texts",),
+    "choices": ("choices",),
+    "feedback": ("feedback",),
+    "labels": ("task_answers",),
+    "workflows": ("workflows",),
+    "documents": ("collection_texts",),
+}
