@@ -28,6 +28,7 @@ from understudy.settings.models import ModelSettings
 from understudy.settings.replay import time_zone
 from understudy.setup.assumed_profile import profile
 from understudy.setup.learner import promised
+from understudy.setup.pipeline import stand_ins
 from understudy.setup.proof import gates
 from understudy.setup.replay import budget_of
 from understudy.setup.store import open_store
@@ -173,6 +174,7 @@ def _model(config: Config, name: str) -> ServedFacts:
         settings.max_loss if settings.proof == "floor" else None,
         promised(config, settings),
         _exploring(settings),
+        stand_ins(settings),
     )
 
 
