@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -61,7 +62,9 @@ def forget(sources: Sources, asked: Asked) -> Done:
     target = key_id or _A_USER
     said = asked.text("name", longest=1000)
     whom = f"end user {said}" if said and digest else ""
-    shown = stated(sources, asked.now_s, asked.viewer.name, "forget", target, detail | {"tenant": tenant}, whom)
+    shown = stated(
+        sources, time.time(), asked.viewer.name, "forget", target, detail | {"tenant": tenant}, whom
+    )
     message = "Forgotten. Print this page, or save it, for whoever asked."
     return Done(message, target=target, detail=detail | {"tenant": tenant}, shown=shown, again=True)
 
@@ -73,7 +76,13 @@ def detail_of(deleted: Mapping[str, int], left: Held, *, erased: bool) -> dict[s
 
 
 def stated(
-    sources: Sources, at_s: float, by: str, action: str, target: str, detail: Mapping[str, Any], whom: str = ""
+    sources: Sources,
+    at_s: float,
+    by: str,
+    action: str,
+    target: str,
+    detail: Mapping[str, Any],
+    whom: str = "",
 ) -> Summary:
     """A statement of deletion, of what the audit log has of it. `whom`: what it does not have, an end user's name."""
     tenant = str(detail.get("tenant", ""))

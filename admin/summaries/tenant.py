@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 
 from admin.page import ActionFailed, Asked, BadParameter, Done, NotThere, Summary
@@ -117,7 +118,7 @@ def delete_tenant(sources: Sources, asked: Asked) -> Done:
     if not erased:
         said += " Another process was reading: the file is rewritten without it at the next deletion."
     detail = detail_of({**before, "keys": done.keys}, sources.store.held_of(id), erased=erased)
-    shown = stated(sources, asked.now_s, asked.viewer.name, "tenants/delete", id, detail)
+    shown = stated(sources, time.time(), asked.viewer.name, "tenants/delete", id, detail)
     return Done(said, target=id, detail=detail, shown=shown, again=True)
 
 

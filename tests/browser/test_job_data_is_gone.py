@@ -1,4 +1,4 @@
-"""Prove to a customer that his data is gone: an end user is forgotten on the pages, nothing of his is found, and it is stated."""
+"""Prove to a customer that his data is gone: he is forgotten on the pages, nothing of his is found, and it is stated."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def test_an_end_user_is_forgotten_nothing_of_his_is_found_and_it_is_stated(
     with real_gateway(tmp_path, CONFIG, engines=engines) as gate:
         key, secret = gate.store.keys.create("acme", "web")
         wait_for(
-            lambda: gate.ask("Hello?", key=secret, headers={"Cache-Control": "no-store"}).text, "the key known"
+            lambda: gate.ask("Hello?", key=secret, headers={"Cache-Control": "no-store"}).text,
+            "the key known",
         )
         for user, question in (("qwertz", HIS), ("qwertz", HIS), ("ben", OTHERS)):
             asked(gate, secret, question, user)

@@ -160,6 +160,8 @@ def test_a_tenant_is_deleted_without_scripts_and_no_total_changes(
         expect(page.locator("main > .flash")).to_contain_text("acme is deleted: 1 keys revoked")
         assert refused_by_each(gate, acme) == {401} and refused_by_each(gate, umbrella) == {0}
         assert not gate.store.held_of(tenant.tenant).anything
+        expect(page.locator("#statement")).to_contain_text("tenant acme")
+        page.locator(".crumbs").get_by_role("link", name="Tenants and keys").click()
         expect(page.get_by_role("link", name="Deleted tenants")).to_be_visible()
         expect(page.get_by_role("link", name="acme", exact=True)).to_have_count(0)
         page.goto(f"{gate.admin_url}/keys/{tenant.id}")
