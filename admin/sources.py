@@ -95,6 +95,8 @@ class ReplayFacts:
     """Whether a process runs the wanted runs."""
     schedule: str = ""
     """A sentence about when it runs by itself."""
+    next_s: Callable[[float], float | None] = field(default=lambda now_s: None)
+    """When it runs next, by a schedule of the clock; None where that is not known."""
     lacks: str = ""
     """A sentence about what it needs and does not have; empty if nothing."""
     budget: ReplayBudget = field(default_factory=ReplayBudget)

@@ -18,6 +18,7 @@ from admin.sources import EngineFacts, GatewayInfo, ReplayFacts, ServedFacts, So
 from learning.evaluation.replayed import Exploring
 from learning.guarantee.summary import ProofReader
 from learning.replay.nightly import WINDOW_S
+from learning.ticks import next_tick
 from store import Store
 from understudy.operator_actions import AdminActions
 from understudy.settings.admin import OidcSettings
@@ -146,6 +147,9 @@ def _replay(config: Config) -> ReplayFacts:
     return ReplayFacts(
         settings.enabled and not lacks,
         f"It runs by itself {when} ({settings.time_zone}), for at most {WINDOW_S / 3600:g} hours, while traffic is low.",
+        partial(next_tick, settings.cron, time_zone(settings.time_zone))
+        if settings.cron
+        else lambda now_s: None,
         lacks,
         budget_of(config),
     )
