@@ -32,6 +32,10 @@ def percent(share: float | None, digits: int = 1) -> str:
     return NOTHING if share is None else f"{share * 100:.{digits}f}{_THIN}%"
 
 
+_NO_DOLLARS = 5e-10
+"""Less is what sums of fractions leave where nothing is."""
+
+
 def usd(value: float | None) -> str:
     """Dollars: cents from one dollar on, three significant digits below."""
     if value is None:
@@ -39,7 +43,7 @@ def usd(value: float | None) -> str:
     sign, size = ("−" if value < 0 else ""), abs(value)
     if size >= 1:
         return f"{sign}${size:,.2f}".replace(",", _THIN)
-    if size == 0:
+    if size < _NO_DOLLARS:
         return "$0"
     digits = min(12, 2 - math.floor(math.log10(size)))
     return f"{sign}${size:.{digits}f}"

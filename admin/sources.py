@@ -11,6 +11,7 @@ from admin.actions import OperatorActions
 from learning.evaluation.replayed import Exploring
 from learning.guarantee.summary import ScopeSummary
 from router.guarantee.floor import FloorSettings
+from router.stand_ins import ANYBODY, StandIns
 from router.tasks.task import Task
 from store import Store
 from store.decisions.rollups import RequestRollups
@@ -59,6 +60,8 @@ class ServedFacts:
     """The promise that limits what is offloaded; None without one."""
     exploring: Exploring | None = None
     """How in_context draws its actions; None for other policies."""
+    stand_ins: StandIns = ANYBODY
+    """Who answers where an engine of it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,8 @@ class ReplayFacts:
     """Whether a process runs the wanted runs."""
     schedule: str = ""
     """A sentence about when it runs by itself."""
+    next_s: Callable[[float], float | None] = field(default=lambda now_s: None)
+    """When it runs next, by a schedule of the clock; None where that is not known."""
     lacks: str = ""
     """A sentence about what it needs and does not have; empty if nothing."""
     budget: ReplayBudget = field(default_factory=ReplayBudget)

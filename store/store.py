@@ -61,7 +61,7 @@ from store.examples.shared_snapshots import SharedSnapshots
 from store.examples.snapshots import Snapshots
 from store.examples.twins import TwinRule
 from store.examples.vector_index import FarVectors, TenantIndexes
-from store.held import Held, held_of
+from store.held import Held, held_of, held_of_contributors
 from store.jobs.claims import EmbeddingClaims
 from store.jobs.engine_states import EngineStates
 from store.jobs.kv_plans import KvPlans
@@ -410,6 +410,15 @@ class Store:
     def held_of(self, tenant: str) -> Held:
         """How much is remembered of a tenant: what `forget_tenant` would delete. Reads by indexes."""
         return held_of(self._db.read(), tenant)
+
+    def held_of_contributors(
+        self, tenant: str, contributors: Sequence[str], key_id: str = "", end_user: str = ""
+    ) -> Held:
+        """How much is remembered of a key or an end user (a digest) of a tenant: what `forget_contributors` would delete.
+
+        Rows of the request log are those that name it: they stay, without it.
+        """
+        return held_of_contributors(self._db.read(), tenant, contributors, key_id, end_user)
 
     def version(self) -> bytes | int:
         """A value that differs from the last one seen whenever anyone, in any process, has committed since.

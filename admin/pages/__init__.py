@@ -12,6 +12,7 @@ from admin.pages.docs import DOC, DOCS
 from admin.pages.engines import ENGINES
 from admin.pages.examples import EXAMPLE, EXAMPLES, MAP
 from admin.pages.find import FIND
+from admin.pages.forgetting import FORGET, STATEMENT
 from admin.pages.help import HELP
 from admin.pages.learning import LEARNING
 from admin.pages.log_report import LOG_REPORT
@@ -46,8 +47,8 @@ PAGES: tuple[Page, ...] = (
     *(REPLAY, REPLAY_RUN),
     *(TASKS, TASK),
     LEARNING,
-    *(TENANTS, TENANT, TENANT_DELETION, KEY),
+    *(TENANTS, TENANT, TENANT_DELETION, KEY, FORGET),
     SETTINGS,
-    *(ACCOUNTS, OWN_ACCOUNT, AUDIT),
+    *(ACCOUNTS, OWN_ACCOUNT, AUDIT, STATEMENT),
     *(HELP, DOCS, DOC, FIND),
 )

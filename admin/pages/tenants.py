@@ -94,7 +94,7 @@ TENANT_DELETION = Page(
     section="/tenants",
     in_menu=False,
     role=Role.OPERATOR,
-    actions=(Action("/tenants/{tenant}/delete", delete_tenant),),
+    actions=(Action("/tenants/{tenant}/delete", delete_tenant, template="statement.html"),),
 )
 KEY = Page(
     "/keys/{id}",

@@ -6,6 +6,7 @@ from typing import cast
 
 from admin.page import Asked, Summary
 from admin.sources import Sources
+from admin.summaries.forgetting import STATED
 from store.people.audit import AuditOutcome
 
 _ROWS = 100
@@ -47,6 +48,7 @@ def audit(sources: Sources, asked: Asked) -> Summary:
                 "outcome": row.outcome,
                 "address": row.address,
                 "detail": dict(row.detail),
+                "statement": row.action in STATED and row.outcome == "done",
             }
             for row in rows[:_ROWS]
         ],

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, cast
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from admin.charts import stacked
 from admin.page import Asked, BadParameter, Summary
@@ -17,7 +17,14 @@ from admin.usage_report import usage_total
 from store.decisions.usage import Amounts, Dimension, UsageSum
 from store.sums import DAY_S, HOUR_S
 
-SPANS = {"day": DAY_S, "week": 7 * DAY_S, "month": 30 * DAY_S, "quarter": 91 * DAY_S}
+SPANS = {
+    "yesterday": DAY_S,
+    "day": DAY_S,
+    "week": 7 * DAY_S,
+    "month": 30 * DAY_S,
+    "quarter": 91 * DAY_S,
+}
+"""`yesterday` is a day of the calendar; the others end now."""
 _LONGEST_S = 200 * DAY_S
 """The time before it, as long, is kept as well."""
 SPLITS: dict[str, tuple[Dimension, ...]] = {
@@ -65,7 +72,12 @@ def cost(sources: Sources, asked: Asked) -> Summary:
         name: datetime.fromtimestamp(at_s, asked.zone).strftime("%Y-%m-%dT%H:%M")
         for name, at_s in time.items()
     }
-    shown = [_row(by, group, now, then, names) | _link(by, group, times) for group, now, then in groups]
+    shown = [
+        _row(by, group, now, then, names)
+        | _links(by, group, sources, names)
+        | _requests_links(by, group, times, now)
+        for group, now, then in groups
+    ]
     return {
         "span": "" if asked.text("from") or asked.text("to") else asked.choice("span", tuple(SPANS), "month"),
         "since_s": since_s,
@@ -90,8 +102,12 @@ def _range(asked: Asked) -> tuple[int, int]:
     """Whole hours, as the books have them; the hour that has begun is in it."""
     since, until = asked.time("from"), asked.time("to")
     if since is None and until is None:
+        span = asked.choice("span", tuple(SPANS), "month")
         until = asked.now_s
-        since = until - SPANS[asked.choice("span", tuple(SPANS), "month")]
+        if span == "yesterday":
+            today = datetime.fromtimestamp(asked.now_s, asked.zone)
+            until = today.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
+        since = until - SPANS[span]
     else:
         until = min(asked.now_s, asked.now_s if until is None else until)
         since = until - SPANS["month"] if since is None else since
@@ -175,12 +191,40 @@ def _moved(now: Amounts, then: Amounts) -> list[Summary]:
     ]
 
 
-def _link(by: tuple[Dimension, ...], group: Group, times: Mapping[str, str]) -> Summary:
-    """The requests of a group in the range, as filters of the list; None where the list has no such filter."""
+def _links(
+    by: tuple[Dimension, ...], group: Group, sources: Sources, names: Mapping[str, Mapping[str, str]]
+) -> Summary:
+    """The page of each of a group's names, empty where there is none: a key's has its limits and budgets."""
+    paths = {"tenant": "/tenants/", "key": "/keys/", "engine": "/engines#engine-", "model": "/trends?model="}
+    known = {
+        **names,
+        "engine": {one.name for one in sources.gateway.engines},
+        "model": {one.name for one in sources.gateway.models},
+    }
+    return {
+        "links": [
+            f"{paths[name]}{quote(id, safe='')}" if id in known.get(name, ()) else ""
+            for name, id in zip(by, group[1:], strict=True)
+        ]
+    }
+
+
+def _requests_links(
+    by: tuple[Dimension, ...], group: Group, times: Mapping[str, str], now: Amounts
+) -> Summary:
+    """The requests of a group in the range, and those of them that cost the mean or more, as filters of the list.
+
+    None where the list has no such filter.
+    """
     if group[0] != "answer" or "api" in by:
-        return {"requests_link": None}
+        return {"requests_link": None, "dear_link": None}
     ids = {str(name): id for name, id in zip(by, group[1:], strict=True) if id}
-    return {"requests_link": urlencode(ids | dict(times))}
+    # A little less than the mean: where all cost the same, none of them is to be left out by rounding.
+    dear = {"cost": f"{0.99 * now.cost_usd / now.requests:.3g}"} if now.requests else {}
+    return {
+        "requests_link": urlencode(ids | dict(times)),
+        "dear_link": urlencode(ids | dict(times) | dear) if now.cost_usd > 0 else None,
+    }
 
 
 def _row(
@@ -202,6 +246,7 @@ def _row(
         "requests": now.requests,
         "requests_before": then.requests,
         "hits": now.hits,
+        "hits_before": then.hits,
         "usd_per_request": now.cost_usd / now.requests if now.requests else None,
         "usd_per_request_before": then.cost_usd / then.requests if then.requests else None,
         "parts": _parts(now),

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from admin.actions import NotDone, Tried
 from admin.page import ActionFailed, Asked, Done, Summary
-from admin.sources import Sources
+from admin.sources import ServedFacts, Sources
 from admin.summaries.engine_load import engine_load
 from admin.words import ERROR_KINDS
+from router.plan import Attempt
 from store.decisions.rollups import LatencyCount, percentile
 from store.jobs.engine_states import UNMERGEABLE, EngineTest
 from store.jobs.operator_asks import OperatorAsk
@@ -32,7 +33,9 @@ def engines(sources: Sources, asked: Asked) -> Summary:
     background = _background(sources, since_s)
     errors = sources.store.jobs.engine_states.errors(since_s)
     found = []
-    for load in engine_load(sources, asked.now_s):
+    loads = engine_load(sources, asked.now_s)
+    states = {load["name"]: load["state"] for load in loads}
+    for load in loads:
         name = load["name"]
         mine = [row for row in rows if row.engine == name]
         requests = sum(row.requests for row in mine)
@@ -51,6 +54,11 @@ def engines(sources: Sources, asked: Asked) -> Summary:
                 "context_tokens": fact.context_tokens if fact else None,
                 "max_in_flight": fact.max_in_flight if fact else None,
                 "serves": [model.name for model in sources.gateway.models if name in model.engines],
+                "instead": [
+                    {"model": model.name, "engines": _instead(model, name), "policy": model.policy}
+                    for model in sources.gateway.models
+                    if name in model.engines
+                ],
                 "reference_of": [model.name for model in sources.gateway.models if name == model.engines[-1]],
                 "requests": requests,
                 "failed_over_requests": stood_in,
@@ -77,9 +85,19 @@ def engines(sources: Sources, asked: Asked) -> Summary:
         "span": span,
         "since_s": since_s,
         "engines": found,
+        "states": states,
         "error_kinds": dict(ERROR_KINDS),
         "can_test": sources.gateway.actions.test is not None,
     }
+
+
+def _instead(model: ServedFacts, engine: str) -> list[str]:
+    """Who answers requests for a model in the place of an engine of it that is drained or down, the first first.
+
+    Smaller engines are left out that would have to be proven for the very request.
+    """
+    others = (Attempt(name) for name in reversed(model.engines) if name != engine)
+    return [way.engine for way, _ in model.stand_ins.ways((Attempt(engine), *others))[1:]]
 
 
 def _background(sources: Sources, since_s: float) -> dict[str, list[Summary]]:

@@ -193,7 +193,8 @@ def _money(
     for row in rows:
         by_way[_saves_by(row, references)] += row.reference_cost_usd - (row.cost_usd - row.unreckoned_usd)
     learning = judging + replay
-    saved = always_large - (paid - unreckoned) - learning - by_hand - total["warm_usd"]
+    # What sums of fractions leave is no loss to be warned of.
+    saved = round(always_large - (paid - unreckoned) - learning - by_hand - total["warm_usd"], 9) + 0.0
     return {
         "saved_by": by_way,
         "before_learning_usd": sum(by_way.values()),

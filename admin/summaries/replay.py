@@ -34,6 +34,7 @@ def replay(sources: Sources, asked: Asked) -> Summary:
         "tenant": tenant,
         "enabled": facts.enabled,
         "schedule": facts.schedule,
+        "next_s": facts.next_s(asked.now_s),
         "lacks": facts.lacks,
         "budget": {"usd": facts.budget.usd, "tokens": facts.budget.tokens, "seconds": facts.budget.seconds},
         "can_plan": sources.gateway.actions.plan_replay is not None,

@@ -166,6 +166,7 @@ def _choice(choice: ChoiceRecord) -> dict[str, Any]:
     return {
         "actions": actions,
         "drawn": 0 <= choice.chosen < len(actions),
+        "by_rule": choice.settings.get("picked", -1.0) >= 0 and not choice.settings.get("by_proof"),
         "load_changed_it": choice.chosen >= 0 and choice.chosen != choice.chosen_without_load,
         "explored": choice.explored,
         "floored": choice.floored,

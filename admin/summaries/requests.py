@@ -50,7 +50,7 @@ FILTERS = (
 )
 NOBODY = "nobody"
 """As an end user whose name no request has."""
-_DIGEST = re.compile(r"[0-9a-f]{24}")
+DIGEST = re.compile(r"[0-9a-f]{24}")
 """As what an end user stands in the log."""
 
 
@@ -188,7 +188,7 @@ def wanted_by(sources: Sources, asked: Asked) -> Wanted:
 def _end_user(sources: Sources, asked: Asked) -> str:
     """The digest of the end user that is asked for: as it is, or of the name that clients give. Raises BadParameter."""
     said = asked.text("user", longest=1000)
-    if not said or _DIGEST.fullmatch(said):
+    if not said or DIGEST.fullmatch(said):
         return said
     if not asked.viewer.role.reads_content:
         raise BadParameter("user is a name that clients give, by which your role may not search", "user")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 
 from admin.page import ActionFailed, Asked, BadParameter, Done, NotThere, Summary
 from admin.sources import Sources
+from admin.summaries.forgetting import detail_of, stated
 from admin.summaries.keys import listed
 from admin.summaries.limit_use import DAYS, limit_use, usage_by
 from admin.summaries.quality import offloaded_quality
@@ -102,7 +104,7 @@ def delete_tenant(sources: Sources, asked: Asked) -> Done:
         raise BadParameter(f"Type {name or id!r}, exactly so, to delete it. Nothing was deleted.", "name")
     while sources.rollups.catch_up():
         pass
-    forgetter = Forgetter(sources.store)
+    forgetter, before = Forgetter(sources.store), asdict(sources.store.held_of(id))
     try:
         done = forgetter.delete_tenant(id, name)
     except KeptInConfiguration as error:
@@ -115,7 +117,9 @@ def delete_tenant(sources: Sources, asked: Asked) -> Done:
     )
     if not erased:
         said += " Another process was reading: the file is rewritten without it at the next deletion."
-    return Done(said, "/tenants", target=id, detail=asdict(done))
+    detail = detail_of({**before, "keys": done.keys}, sources.store.held_of(id), erased=erased)
+    shown = stated(sources, time.time(), asked.viewer.name, "tenants/delete", id, detail)
+    return Done(said, target=id, detail=detail, shown=shown, again=True)
 
 
 def known(sources: Sources, id: str) -> tuple[list[Key], Tenant | None, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from learning.bank.contributor import is_from, user_digest
 from store import Store
+from store.held import Held
 
 _AGAIN_S = 0.2
 _REFUSED_WITHIN_S = 1.5
@@ -42,10 +43,13 @@ class Forgetter:
         *,
         key_id: str = "",
         user: str = "",
+        digest: str = "",
         purge: bool = False,
         timeout_s: float = 60.0,
     ) -> Forgotten:
         """Deletes examples, exact answers, choices, feedback and request texts of a key, or of requests that named a user.
+
+        `digest`: that of the user, where the name is not known.
 
         With them go exact answers that were made with such an example, and those of which nobody knows whom they answered.
 
@@ -54,16 +58,24 @@ class Forgetter:
         TimeoutError.
         """
         store = self._store
-        digest = user_digest(store.secret, tenant, user) if user else None
-        whose = [
-            n
-            for n in store.examples.contributors.names(tenant)
-            if is_from(n, key_id=key_id or None, digest=digest)
-        ]
+        digest = user_digest(store.secret, tenant, user) if user else digest
+        whose = self._names(tenant, key_id, digest)
         done = store.forget_contributors(tenant, whose, key_id, timeout_s)
         if purge:
             store.purge_index(tenant)
         return Forgotten(done.examples, done.answers, 0, done.choices, done.versions)
+
+    def held(self, tenant: str, *, key_id: str = "", digest: str = "") -> Held:
+        """How much is remembered of a key, or of a user, by kind; rows of the request log are those that name it."""
+        whose = self._names(tenant, key_id, digest)
+        return self._store.held_of_contributors(tenant, whose, key_id, digest)
+
+    def _names(self, tenant: str, key_id: str, digest: str) -> list[str]:
+        """The contributors that have the key, or the user's digest."""
+        names = self._store.examples.contributors.names(tenant)
+        found = {name for name in names if is_from(name, key_id=key_id or None, digest=digest or None)}
+        # Rows of the request log name a user of whom nothing else may be kept.
+        return sorted(found | ({f"/{digest}"} if digest else set()))
 
     def delete_tenant(self, tenant: str, name: str = "", timeout_s: float = 60.0) -> Forgotten:
         """Revokes a tenant's keys, drops its limits and deletes everything of it. Its totals stay, as deleted tenants'.

@@ -39,6 +39,7 @@ class Contributors:
             " UNION SELECT contributor FROM feedback WHERE tenant = :tenant AND contributor <> ''"
             " UNION SELECT contributor FROM private_questions WHERE tenant = :tenant AND contributor <> ''"
             " UNION SELECT contributor FROM exact_answers WHERE tenant = :tenant AND contributor <> ''"
+            " UNION SELECT contributor FROM kept_responses WHERE tenant = :tenant AND contributor <> ''"
             " UNION SELECT contributor FROM task_answers WHERE tenant = :tenant AND contributor <> ''"
             " UNION SELECT contributor FROM workflow_runs WHERE tenant = :tenant AND contributor <> ''"
             " UNION SELECT s.contributor FROM workflow_steps s JOIN workflow_runs r ON r.id = s.run_id"

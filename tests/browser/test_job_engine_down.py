@@ -99,6 +99,6 @@ def test_an_engine_that_is_down_is_found_tested_drained_and_restored(
         gate.gateway.wait_for(lambda: answers(next(numbers)) == "From the large one.", "large asked again")
         expect(large.locator(".head .badge")).to_have_text("up")
         page.goto(f"{gate.admin_url}/audit")
-        for action in ("/engines/test", "/engines/drain", "/engines/restore"):
+        for action in ("/engines/test", "engines/drain", "engines/resume"):
             expect(page.locator("tbody", has_text=action)).to_be_visible()
         expect(page.locator("tbody")).to_contain_text(REASON)

@@ -85,6 +85,8 @@ def test_versions_are_compared_rolled_back_frozen_and_the_workers_follow(
             if mine.filter(has_text=re.compile(r"version \d+")).count():
                 break
             rated(gate, range(more, more + 20))
+            if not SCRIPTED:
+                page.reload()
         # What is read is the page: it shows the version as soon as the learner has made it.
         expect(mine).to_contain_text(re.compile(r"version \d+"), timeout=1000 * PATIENCE_S)
         section = page.locator("section", has=page.get_by_role("heading", name="Router for demo"))

@@ -44,7 +44,10 @@ def judges(body: dict[str, Any]) -> str:
     )
     code = re.search(r"SCORE (\w+): n", body["messages"][0]["content"])
     assert code is not None
-    return f"SCORE {code[1]}: {3 * ((second == WRONG) - (first == WRONG))}"
+    # It is examined first, by the same answers beside those of the other question.
+    worth = {RIGHT: 2, WRONG: 1} if SHOP in shown.partition("<<<FIRST ANSWER")[0] else {CLOSES: 1}
+    one, other = worth.get(first, 0), worth.get(second, 0)
+    return f"SCORE {code[1]}: {3 * ((one > other) - (one < other))}"
 
 
 def config() -> dict[str, Any]:

@@ -113,7 +113,7 @@ def test_a_key_with_limits_is_made_changed_rotated_and_revoked(
         expect(page.locator("main > .flash")).to_contain_text("is revoked")
         wait_for(lambda: refused_by_each(gate, other) == {401}, "revoked", log=gate.gateway.log)
         page.goto(gate.admin_url + "/audit?action=keys")
-        changed = page.get_by_role("row").filter(has_text="/keys/{id}/edit").first
+        changed = page.get_by_role("row").filter(has_text="keys/replace").first
         expect(changed).to_contain_text("limits:")
         assert secret not in page.content() and other not in page.content()
 
@@ -160,6 +160,8 @@ def test_a_tenant_is_deleted_without_scripts_and_no_total_changes(
         expect(page.locator("main > .flash")).to_contain_text("acme is deleted: 1 keys revoked")
         assert refused_by_each(gate, acme) == {401} and refused_by_each(gate, umbrella) == {0}
         assert not gate.store.held_of(tenant.tenant).anything
+        expect(page.locator("#statement")).to_contain_text("tenant acme")
+        page.locator(".crumbs").get_by_role("link", name="Tenants and keys").click()
         expect(page.get_by_role("link", name="Deleted tenants")).to_be_visible()
         expect(page.get_by_role("link", name="acme", exact=True)).to_have_count(0)
         page.goto(f"{gate.admin_url}/keys/{tenant.id}")

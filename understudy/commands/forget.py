@@ -23,6 +23,7 @@ from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.giving_up import give_up
 from understudy.commands.tenant_option import NoSuchTenant, tenant_named, tenant_option
 
+_MOST_TENANTS = 100_000
 _WORDS = {
     "examples": "examples",
     "answers": "stored answers",
@@ -146,7 +147,8 @@ def _forget_contributor(
         done = [forgetter.contributor(_tenant_of_key(store, key_id), key_id=key_id, purge=True)]
     else:
         assert user is not None
-        where = [tenant_named(store.keys, tenant)] if tenant else store.tenants()
+        every = {*store.tenants(), *store.decisions.search.tenants(_MOST_TENANTS)}
+        where = [tenant_named(store.keys, tenant)] if tenant else sorted(every)
         done = [forgetter.contributor(one, user=user, purge=True) for one in where]
     # A user's name is what is to be forgotten.
     note(store, "forget", key_id or "a user", asdict(_sum(done)))

@@ -18,6 +18,7 @@ from admin.sources import EngineFacts, GatewayInfo, ReplayFacts, ServedFacts, So
 from learning.evaluation.replayed import Exploring
 from learning.guarantee.summary import ProofReader
 from learning.replay.nightly import WINDOW_S
+from learning.ticks import next_tick
 from store import Store
 from understudy.operator_actions import AdminActions
 from understudy.settings.admin import OidcSettings
@@ -28,6 +29,7 @@ from understudy.settings.models import ModelSettings
 from understudy.settings.replay import time_zone
 from understudy.setup.assumed_profile import profile
 from understudy.setup.learner import promised
+from understudy.setup.pipeline import stand_ins
 from understudy.setup.proof import gates
 from understudy.setup.replay import budget_of
 from understudy.setup.store import open_store
@@ -145,6 +147,9 @@ def _replay(config: Config) -> ReplayFacts:
     return ReplayFacts(
         settings.enabled and not lacks,
         f"It runs by itself {when} ({settings.time_zone}), for at most {WINDOW_S / 3600:g} hours, while traffic is low.",
+        partial(next_tick, settings.cron, time_zone(settings.time_zone))
+        if settings.cron
+        else lambda now_s: None,
         lacks,
         budget_of(config),
     )
@@ -173,6 +178,7 @@ def _model(config: Config, name: str) -> ServedFacts:
         settings.max_loss if settings.proof == "floor" else None,
         promised(config, settings),
         _exploring(settings),
+        stand_ins(settings),
     )
 
 

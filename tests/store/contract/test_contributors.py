@@ -6,6 +6,7 @@ import time
 
 from store import Store
 from store.examples.bank import ExampleBank
+from store.held import Held
 from store.records import NewExample
 
 
@@ -50,6 +51,9 @@ def test_a_key_is_counted_with_all_its_users_and_without_anybody_elses(store: St
         "key_b/user1",
     ]
     assert bank.contributors.tenants() == ["other", "t"]
+    held = store.held_of_contributors("t", ["key_a/", "key_a/user1"], key_id="key_a")
+    assert held == Held(examples=4)
+    assert not store.held_of_contributors("t", [], end_user="user1").anything
 
 
 def test_a_key_that_brought_nothing_yet_is_first_seen_now(store: Store) -> None:
