@@ -260,8 +260,8 @@ class Order:
 
     Whether an answer was bettered says something of answers to similar questions: they come from the same engine, on the
     same day, about the same thing. So a step's outcome moves the chance of those near it that are not done yet, and the
-    best of what is left comes next. Half a dollar bettered 30 answers this way and 22 as planned (benchmarks/replay,
-    simulated world, mean of seeds 11 to 14). Outcomes are stored, so a run that is resumed after a kill keeps its order.
+    best of what is left comes next. Half a dollar bettered 30 answers this way and 22 as planned (simulated
+    world, mean of seeds 11 to 14). Outcomes are stored, so a run that is resumed after a kill keeps its order.
     """
 
     def __init__(

@@ -1,1 +1,0 @@
-"""How much does a dollar of replay improve the answers?"""
