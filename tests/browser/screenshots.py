@@ -172,6 +172,14 @@ def _request_asked(at: Ways) -> None:
     _press(page, "Ask")
 
 
+def _statement(at: Ways) -> None:
+    page = at.to("/forget")
+    page.get_by_label("Tenant").select_option(index=0)
+    page.get_by_label("End user, as clients name them").fill(f"pictured-{at.view}")
+    _press(page, "Look what there is")
+    _press(page, "Forget")
+
+
 def _settings_check(at: Ways) -> None:
     page = at.to("/settings")
     page.locator("textarea[name=text]").fill("judging: {engine: nobody}\nlisten: {port: 1}")
@@ -190,6 +198,7 @@ AFTER: dict[str, Callable[[Ways], None]] = {
     "replay_plan": _replay_plan,
     "request_asked": _request_asked,
     "settings_check": _settings_check,
+    "statement": _statement,
 }
 """Template of a page that answers a form, or says that something is not there; and how to come to it."""
 
