@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
 
 
-class BusyThread(Generic[K]):
+class BusyThread(ABC, Generic[K]):
     """Does what was asked for, one after another."""
 
     name: str
@@ -39,9 +40,9 @@ class BusyThread(Generic[K]):
         thread.join(timeout_s)
         return not thread.is_alive()
 
+    @abstractmethod
     def _do(self, what: K) -> None:
         """Do one; never raises."""
-        raise NotImplementedError
 
     def _all_done(self) -> None:
         """Nothing waits any more."""

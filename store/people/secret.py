@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from store.database import COMMITTED_WITHIN_S
 from store.errors import BadSecretFile
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def check_secret_of(db: Database, secret: bytes) -> None:
     query = "SELECT value FROM generations WHERE name = ?"
     known = db.read().execute(query, (_CHECK,)).fetchone()
     if known is None:
-        db.write(lambda c: c.execute(_NOTE_CHECK, (_CHECK, value)).rowcount).result(30.0)
+        db.write(lambda c: c.execute(_NOTE_CHECK, (_CHECK, value)).rowcount).result(COMMITTED_WITHIN_S)
         known = db.read().execute(query, (_CHECK,)).fetchone()
     if known is None or known[0] != value:
         raise BadSecretFile(

@@ -69,7 +69,9 @@ def prepare(staged: Stage, page: Page) -> None:
     large.get_by_label("Reason").fill("the host is being replaced")
     large.get_by_role("button", name="Drain", exact=True).click()
     page.wait_for_selector("main > .flash")
-    _new_key(Ways(page, staged.admin_url, "first"))
+    first = Ways(page, staged.admin_url, "first")
+    _new_key(first)
+    _statement(first)
 
 
 def further(staged: Stage, page: Page) -> dict[str, str]:

@@ -40,7 +40,9 @@ def paths(staged: Stage, page: Page) -> list[str]:
     page.goto(staged.admin_url + tenant)
     key = page.locator("main a[href^='/keys/']").first
     found += [tenant, f"{tenant}/delete", *([str(key.get_attribute("href"))] if key.count() else [])]
-    return found
+    page.goto(staged.admin_url + "/audit")
+    stated = page.locator("main a[href$='/statement']").first
+    return found + ([str(stated.get_attribute("href"))] if stated.count() else [])
 
 
 def watch(page: Page) -> list[str]:

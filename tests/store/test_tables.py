@@ -11,6 +11,7 @@ import pytest
 from learning.bank.forgetting import Forgetter
 from store import Store
 from store.errors import StoreError
+from store.held import _OF_CONTRIBUTORS
 from store.moving.tables import OF_SQLITE, WORDS_TRIGGERS
 from store.tables import TABLES, WHOSE, Whose
 from tests.store.postgres.test_schema import connected
@@ -111,6 +112,13 @@ def test_forgetting_a_key_leaves_no_row_of_it(filled: Path) -> None:
     for whose in ("contributor", "end_user", "key_id"):
         # A key's older secret ends by its time; without the key it opens nothing.
         assert left(filled, whose) - {"older_secrets"} == set(), whose
+
+
+def test_a_statement_of_what_is_left_of_a_contributor_counts_every_table_of_theirs() -> None:
+    counted = {table for tables in _OF_CONTRIBUTORS.values() for table in tables}
+    # Steps are counted with their runs.
+    theirs = {name for name, kept in TABLES.items() if "contributor" in kept.whose} - {"workflow_steps"}
+    assert theirs <= counted
 
 
 def test_a_deletion_that_fails_midway_deletes_nothing(filled: Path) -> None:
