@@ -1,6 +1,7 @@
-"""Turns one text at a time into an embedding, within a deadline.
+"""Turns a text into an embedding, within a deadline.
 
-Texts are not batched: int8 scales depend on everything in the batch, so an embedding would depend on its neighbours.
+On the CPU texts are not batched: int8 scales depend on everything in the batch, so an embedding would depend on its
+neighbours. A GPU computes f32, and up to 32 of the texts that wait are one inference: none waits for a batch to fill.
 Each text is embedded once however many callers ask for it at the same time, and recent embeddings are cached. A caller
 that waits longer than the deadline gets EmbedderLate and continues without an embedding. Where the weights come from is
 the business of router/embedding/model.py.
@@ -13,6 +14,7 @@ import contextlib
 import hashlib
 import threading
 from concurrent.futures import CancelledError, Future
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -21,6 +23,7 @@ from cachetools import LRUCache
 
 from router.deadline import Deadline
 from router.embedding import model as embedding_model
+from router.embedding.minilm_onnx import MASK
 from router.embedding.model import EmbeddingModel, EmbeddingModelMissing
 from router.embedding.onnx_session import NoGPU, OnnxSession, SessionBusy, require_gpu
 
@@ -31,8 +34,13 @@ if TYPE_CHECKING:
     from router.embedding.onnx_session import Infer
     from store.records import Vector
 
+    Pieces = npt.NDArray[np.int64]
+
 T = TypeVar("T", str, list[int])
 log = structlog.get_logger(__name__)
+
+_BATCH_MOST = 32
+"""Texts in one inference, where the model takes a batch."""
 
 __all__ = [
     "BlockingEmbedder",
@@ -68,11 +76,14 @@ class BlockingEmbedder(Protocol):
 class _Work:
     """A text queued for or running in the session, and the number of callers that wait for it."""
 
-    __slots__ = ("future", "waiters")
+    __slots__ = ("future", "given", "text", "waiters")
 
-    def __init__(self, future: Future[Vector]) -> None:
+    def __init__(self, text: str, future: Future[Vector]) -> None:
+        self.text = text
         self.future = future
         self.waiters = 0
+        self.given: tuple[Pieces, Vector] | None = None
+        """The text's word pieces and what the model gave for them, in the batch of a text that was queued before."""
 
 
 class Embedder:
@@ -117,6 +128,7 @@ class Embedder:
         pieces = word_pieces(model.tokenizer.with_name("model.safetensors"))
         self._guess = None if pieces is None else Guess(pieces, model.dimensions)
         self.session = OnnxSession(model.model, name="embedder", queue_limit=queue_limit, gpu=gpu)
+        self._batch_most = _BATCH_MOST if MASK in self.session.inputs else 1
         try:
             self.session.submit(lambda infer: self._compute("warm", infer)).result()
         except BaseException:
@@ -220,7 +232,7 @@ class Embedder:
         found: list[tuple[int, int]] = self._tokenizer.encode(readable, add_special_tokens=False).offsets
         return found
 
-    def pieces(self, text: str) -> npt.NDArray[np.int64]:
+    def pieces(self, text: str) -> Pieces:
         """The word pieces of a text, by their numbers in the vocabulary, as the model reads them."""
         import numpy as np
 
@@ -255,10 +267,10 @@ class Embedder:
         work = self._in_flight.get(key)
         if work is None:
             try:
-                future = self.session.submit(lambda infer: self._embed_job(key, text, infer), bounded=bounded)
+                future = self.session.submit(lambda infer: self._embed_job(key, infer), bounded=bounded)
             except SessionBusy as busy:
                 raise EmbedderLate(str(busy)) from None
-            work = self._in_flight[key] = _Work(future)
+            work = self._in_flight[key] = _Work(text, future)
         work.waiters += 1
         return work
 
@@ -269,9 +281,17 @@ class Embedder:
             if work.waiters == 0 and work.future.cancel() and self._in_flight.get(key) is work:
                 del self._in_flight[key]
 
-    def _embed_job(self, key: bytes, text: str, infer: Infer) -> Vector:
+    def _embed_job(self, key: bytes, infer: Infer) -> Vector:
+        with self._lock:
+            work = self._in_flight[key]
+            # None of them is being computed: there is one thread, and this is it.
+            others = (one for one in self._in_flight.values() if one is not work and one.given is None)
+            batch = [] if work.given else [work, *islice(others, self._batch_most - 1)]
         try:
-            vector = self._compute(text, infer)
+            for one, given in zip(batch, self._infer([one.text for one in batch], infer), strict=True):
+                one.given = given
+            assert work.given is not None
+            vector = self._checked(work.text, *work.given)
         except BaseException:
             with self._lock:
                 self._in_flight.pop(key, None)
@@ -283,8 +303,24 @@ class Embedder:
         return vector
 
     def _compute(self, text: str, infer: Infer) -> Vector:
-        ids = self.pieces(text)
-        vector: Vector = infer({"input_ids": ids[None, :]})[0][0]
+        ((pieces, vector),) = self._infer([text], infer)
+        return self._checked(text, pieces, vector)
+
+    def _infer(self, texts: list[str], infer: Infer) -> list[tuple[Pieces, Vector]]:
+        """Each text's word pieces and the vector that the model gives for them, by one inference; of no text, none."""
+        import numpy as np
+
+        pieces = [self.pieces(text) for text in texts]
+        if self._batch_most == 1 or not texts:
+            return [(ids, infer({"input_ids": ids[None, :]})[0][0]) for ids in pieces]
+        ids = np.zeros((len(texts), max(map(len, pieces))), np.int64)
+        mask = np.zeros(ids.shape, np.float32)
+        for row, each in enumerate(pieces):
+            ids[row, : len(each)], mask[row, : len(each)] = each, 1
+        return list(zip(pieces, infer({"input_ids": ids, MASK: mask})[0], strict=True))
+
+    def _checked(self, text: str, pieces: Pieces, vector: Vector) -> Vector:
+        """A read-only copy of what the model gave for a text. Raises EmbedderBroken."""
         if vector.shape != (self.dimensions,) or not abs(float(vector @ vector) - 1) < 1e-3:
             raise EmbedderBroken(
                 f"{self.version} gave a vector of shape {vector.shape} and squared length {float(vector @ vector)} "
@@ -294,7 +330,7 @@ class Embedder:
         vector = vector.copy()
         vector.flags.writeable = False
         if self._guess is not None:
-            self._guess.learn(ids, vector)
+            self._guess.learn(pieces, vector)
         return vector
 
 

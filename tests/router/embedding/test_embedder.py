@@ -112,12 +112,12 @@ async def test_the_tokenizers_own_padding_and_truncation_do_not_reach_the_model(
     seen: list[list[int]] = []
 
     class Watching(Embedder):
-        def _compute(self, text: str, infer: Any) -> Any:
+        def _infer(self, texts: list[str], infer: Any) -> Any:
             def spy(feeds: Any) -> Any:
                 seen.append(feeds["input_ids"][0].tolist())
                 return infer(feeds)
 
-            return super()._compute(text, spy)
+            return super()._infer(texts, spy)
 
     embedder = Watching(tiny, deadline_ms=PATIENT_MS, max_tokens=20)
     try:
@@ -145,9 +145,9 @@ async def test_work_nobody_waits_for_any_more_is_never_done(tiny: EmbeddingModel
     computed: list[str] = []
 
     class Watching(Embedder):
-        def _compute(self, text: str, infer: Any) -> Any:
-            computed.append(text)
-            return super()._compute(text, infer)
+        def _infer(self, texts: list[str], infer: Any) -> Any:
+            computed.extend(texts)
+            return super()._infer(texts, infer)
 
     embedder = Watching(tiny, deadline_ms=20, max_tokens=64, queue_limit=6)
     try:
@@ -170,12 +170,12 @@ async def test_an_inference_that_had_begun_is_kept_for_the_next_request(tiny: Em
     begun, go_on = threading.Event(), threading.Event()
 
     class Slow(Embedder):
-        def _compute(self, text: str, infer: Any) -> Any:
-            computed.append(text)
-            if text == "slow":
+        def _infer(self, texts: list[str], infer: Any) -> Any:
+            computed.extend(texts)
+            if texts == ["slow"]:
                 begun.set()
                 assert go_on.wait(30)
-            return super()._compute(text, infer)
+            return super()._infer(texts, infer)
 
     embedder = Slow(tiny, deadline_ms=PATIENT_MS, max_tokens=64)
     try:
@@ -395,7 +395,7 @@ def test_the_model_for_a_gpu_is_f32_of_a_version_of_its_own(tmp_path: Path) -> N
     source = f"folder:{write_tiny_bert(tmp_path / 'tiny')}"
     on_cpu, on_gpu = (prepare(source, tmp_path / "cache", gpu=gpu) for gpu in (False, True))
     assert on_cpu.model != on_gpu.model
-    assert ("/int8-pc/" in on_cpu.version, "/f32/" in on_gpu.version) == (True, True)
+    assert ("/int8-pc/" in on_cpu.version, "/f32-batch/" in on_gpu.version) == (True, True)
     # On the CPU, which has all its kernels: what a GPU is to compute.
     both = [Embedder(model, max_tokens=POSITIONS) for model in (on_cpu, on_gpu)]
     try:
@@ -404,6 +404,66 @@ def test_the_model_for_a_gpu_is_f32_of_a_version_of_its_own(tmp_path: Path) -> N
     finally:
         for each in both:
             each.close()
+
+
+async def test_texts_that_wait_are_one_inference_where_the_model_takes_a_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the CPU, with the model that a GPU gets."""
+    model = prepare(f"folder:{write_tiny_bert(tmp_path / 'tiny')}", tmp_path / "cache", gpu=True)
+    texts = [
+        "how do i reset my password",
+        "",
+        "hello",
+        *(f"question {n} " * (1 + n % 7) for n in range(1, 40)),
+    ]
+    alone, together = (Embedder(model, max_tokens=POSITIONS, deadline_ms=PATIENT_MS) for _ in range(2))
+    sizes: list[int] = []
+    session = together.session
+    infer = session._infer
+    try:
+        expected = [alone.embed_blocking(text) for text in texts]
+        with Gate(together) as gate:
+            monkeypatch.setattr(
+                session, "_infer", lambda feeds, _=None: sizes.append(len(feeds["input_ids"])) or infer(feeds)
+            )
+            # The first job was queued with the session's own function.
+            asked = asyncio.gather(*(together.embed(text) for text in texts))
+            while session.pending <= len(texts):
+                await asyncio.sleep(0.01)
+            gate.open()
+            vectors = await asked
+        assert sizes == [32, len(texts) - 32]
+        np.testing.assert_allclose(vectors, expected, atol=2e-6)
+        # Whoever asks later has it from the cache.
+        assert await together.embed(texts[-1]) is vectors[-1]
+    finally:
+        alone.close()
+        together.close()
+
+
+async def test_one_broken_vector_of_a_batch_concerns_no_other_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = prepare(f"folder:{write_tiny_bert(tmp_path / 'tiny')}", tmp_path / "cache", gpu=True)
+    embedder = Embedder(model, max_tokens=POSITIONS, deadline_ms=PATIENT_MS)
+    infer = embedder.session._infer
+
+    def with_one_broken(feeds: Any, _: Any = None) -> list[Any]:
+        (vectors,) = infer(feeds)
+        vectors[1] = np.nan
+        return [vectors]
+
+    try:
+        monkeypatch.setattr(embedder.session, "_infer", with_one_broken)
+        with Gate(embedder) as gate:
+            asked = asyncio.gather(*(embedder.embed(t) for t in ("a", "b", "c")), return_exceptions=True)
+            while embedder.session.pending < 4:
+                await asyncio.sleep(0.01)
+            gate.open()
+            assert [type(each) for each in await asked] == [np.ndarray, EmbedderBroken, np.ndarray]
+    finally:
+        embedder.close()
 
 
 def test_importing_the_embedder_loads_no_model_library() -> None:

@@ -18,6 +18,7 @@ from safetensors.numpy import load_file, save_file
 from router.embedding import model as embedding_model
 from router.embedding.minilm_onnx import (
     LEAST_AGREEMENT,
+    MASK,
     UnsuitableModel,
     build_graph,
     read_graph,
@@ -81,6 +82,22 @@ def test_the_graph_computes_what_the_papers_say_at_every_length(
     ids = np.random.default_rng(seed).integers(0, len(TOKENS), length).tolist()
     vector = run(build_graph(weights, shape).SerializeToString(), ids)
     np.testing.assert_allclose(vector, reference(weights, shape.heads, ids), atol=2e-6)
+
+
+def test_a_text_has_the_same_vector_in_any_batch(tmp_path: Path) -> None:
+    shape, weights = read_shape(write_tiny_bert(tmp_path / "tiny")), tiny_weights(0)
+    generator = np.random.default_rng(3)
+    texts = [generator.integers(0, len(TOKENS), length).tolist() for length in (1, 5, POSITIONS, 2)]
+    ids, mask = np.zeros((2, len(texts), POSITIONS))
+    for row, text in enumerate(texts):
+        # What stands at a padded place must not matter.
+        ids[row], mask[row, : len(text)] = row, 1
+        ids[row, : len(text)] = text
+    graph = build_graph(weights, shape, batch=True).SerializeToString()
+    session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
+    vectors = session.run(None, {"input_ids": ids.astype(np.int64), MASK: mask.astype(np.float32)})[0]
+    expected = [reference(weights, shape.heads, text) for text in texts]
+    np.testing.assert_allclose(vectors, expected, atol=2e-6)
 
 
 @needs_weights
