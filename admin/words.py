@@ -39,8 +39,19 @@ REASONS: Mapping[str, str] = {
 }
 """Meaning of a decision's reason code. A code that is not listed is shown as it is."""
 
+ROUTING_SETTINGS: Mapping[str, tuple[str, str]] = {
+    "preference": ("preference", "0 takes the cheapest engine, 1 the best one"),
+    "theta": (
+        "least similarity",
+        "a past request counts as similar from this cosine on: 1 is the same text, 0 has nothing in common",
+    ),
+    "m": ("similar requests needed", "with fewer similar past requests a small engine is not asked"),
+    "max_examples": ("most examples", "so many past answers at most are sent along with a request"),
+}
+"""What a routing setting is called on a page, and what it does, by its name in the configuration; in the pages' order."""
+
 LEFT_OUT: Mapping[str, str] = {
-    "below_theta": "less similar than theta",
+    "below_theta": "below the least similarity",
     "other_names": "names other things than the request",
     "not_scored": "not scored: nobody knows what it would do here",
     "helps_too_little": "would help too little by itself",

@@ -64,9 +64,9 @@ def _by_novelty(choice: ChoiceRecord) -> dict[str, Any]:
     best = max((row["similarity"] for row in choice.candidates), default=0.0)
     near = sum(row.get("counts", 0) for row in choice.candidates)
     other_names = sum(named_otherwise(row, theta) for row in choice.candidates)
-    compared = f"{best:.3f} {'≥' if best >= theta else '<'} theta {theta:g}"
+    compared = f"{best:.3f} {'≥' if best >= theta else '<'} least similarity {theta:g}"
     if not choice.candidates:
-        compared = f"nothing to compare with theta {theta:g}"
+        compared = f"no past request to compare with, least similarity {theta:g}"
     elif other_names:
         they = "it names" if other_names == 1 else "they name"
         compared += f", {other_names} left out because {they} other things"

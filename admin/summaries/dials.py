@@ -6,6 +6,7 @@ from typing import Any
 
 from admin.formats import tenant_label
 from admin.sources import Sources
+from admin.words import ROUTING_SETTINGS
 from router.dials import Dials
 from store.learned.dials import TurnedDials
 
@@ -18,11 +19,11 @@ def dials(sources: Sources, model: str, tenant: str = "") -> dict[str, Any]:
     configured = sources.gateway.actions.dials.get(model, Dials())
     names = sources.tenant_names()
     rows = []
-    for name, says in _SAYS:
+    for name, (label, says) in ROUTING_SETTINGS.items():
         value = getattr(configured, name)
         if value is None:
             continue
-        row = {"name": name, "says": says, "configured": value}
+        row = {"name": name, "label": label, "says": says, "configured": value}
         for change in (turned, of_tenant):
             if change is not None and getattr(change, name) is not None:
                 value = getattr(change, name)
@@ -43,14 +44,6 @@ def dials(sources: Sources, model: str, tenant: str = "") -> dict[str, Any]:
     }
 
 
-_SAYS = (
-    ("preference", "0 is cheapest, 1 is best"),
-    ("theta", "cosine from which a past request is near"),
-    ("m", "min. similar examples for the rule"),
-    ("max_examples", "most examples sent along"),
-)
-
-
 def in_force(sources: Sources, model: str, tenant: str = "") -> dict[str, Any]:
     """The settings in force by name, those alone that the model's policy has."""
     return {row["name"]: row["in_force"] for row in dials(sources, model, tenant)["rows"]}
@@ -62,7 +55,7 @@ def _change(row: TurnedDials, names: dict[str, str]) -> dict[str, Any]:
         "for": tenant_label(names, row.tenant) if row.tenant else "",
         "at_s": row.at_s,
         "by": row.user,
-        "values": {name: value for name, _ in _SAYS if (value := getattr(row, name)) is not None},
+        "values": {name: value for name in ROUTING_SETTINGS if (value := getattr(row, name)) is not None},
         "undone_at_s": row.taken_back_at_s,
         "undone_by": row.taken_back_by,
     }

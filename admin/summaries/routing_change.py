@@ -27,7 +27,8 @@ def routing_change(sources: Sources, asked: Asked) -> Summary:
         "tenant": tenant,
         "tenant_name": tenant_label(tenant_names, tenant) if tenant else "",
         "changes": [
-            {"name": row["name"], "says": row["says"], "now": row["in_force"], "then": given[row["name"]]}
+            {key: row[key] for key in ("name", "label", "says")}
+            | {"now": row["in_force"], "then": given[row["name"]]}
             for row in own["rows"]
             if row["name"] in given and given[row["name"]] != row["in_force"]
         ],

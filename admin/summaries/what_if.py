@@ -42,6 +42,7 @@ def what_if(sources: Sources, asked: Asked) -> Summary:
         "policy": next((each.policy for each in sources.gateway.models if each.name == model), ""),
         "now": now,
         "chosen": chosen,
+        "settings": settings["rows"],
         "changed": {name: value for name, value in chosen.items() if name in now and now[name] != value},
         "state": "nothing",
         "progress": None,
@@ -198,5 +199,5 @@ def _says(policy: str) -> str:
         return f"always {rest}"
     if kind == "few_shot":
         theta, _, m = rest.partition(",")
-        return f"the rule: at least {m} similar examples within {theta}"
+        return f"the rule: at least {m} past requests of similarity {theta} or more"
     return policy

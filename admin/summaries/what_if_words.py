@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from admin.formats import decimal
+from admin.words import ROUTING_SETTINGS
 
 Told = Mapping[str, float] | None
 _REPLAYED = ("preference", "theta", "m")
@@ -44,7 +45,10 @@ def _effect(effect: Mapping[str, Any], chosen: Mapping[str, Any], now: Mapping[s
         _figure(before["cost_usd"], after["cost_usd"], 1000, 2, "$", " per 1,000 requests", bool(changed)),
     ]
     head = (
-        " and ".join(f"{name} {_value(chosen[name])} instead of {_value(now[name])}" for name in changed)
+        " and ".join(
+            f"{ROUTING_SETTINGS[name][0]} {_value(chosen[name])} instead of {_value(now[name])}"
+            for name in changed
+        )
         if changed
         else "As it is set now"
     )
@@ -55,7 +59,7 @@ def _examples(
     wanted: int, now: int, caps: Sequence[Mapping[str, Any]], points: Sequence[Mapping[str, Any]]
 ) -> str:
     """What at most `wanted` examples would have brought instead of what was done."""
-    head = f"max_examples {wanted} instead of {now}"
+    head = f"most examples {wanted} instead of {now}"
     cap = next((each for each in caps if each["most"] == wanted), None)
     # Where none was sent so many, the log tells of what was done, and not of more.
     if cap is None or (wanted > now and not cap["shortened"]):

@@ -24,10 +24,10 @@ def sentence(reason: str, **changes: Any) -> str | None:
 @pytest.mark.parametrize(
     ("settings", "near", "said"),
     [
-        ({}, {}, "0.934 ≥ theta 0.77; 1 of 1 needed"),
-        ({}, {"counts": 3}, "0.934 ≥ theta 0.77; 3 found, 1 needed"),
-        ({"m": 2.0}, {}, "0.934 ≥ theta 0.77; 1 of 2 needed"),
-        ({}, {"similarity": 0.61, "counts": 0}, "0.610 < theta 0.77; 0 of 1 needed"),
+        ({}, {}, "0.934 ≥ least similarity 0.77; 1 of 1 needed"),
+        ({}, {"counts": 3}, "0.934 ≥ least similarity 0.77; 3 found, 1 needed"),
+        ({"m": 2.0}, {}, "0.934 ≥ least similarity 0.77; 1 of 2 needed"),
+        ({}, {"similarity": 0.61, "counts": 0}, "0.610 < least similarity 0.77; 0 of 1 needed"),
     ],
 )
 def test_the_rule_of_few_shot_shows_what_it_compared(
@@ -39,9 +39,12 @@ def test_the_rule_of_few_shot_shows_what_it_compared(
 def test_examples_that_did_not_count_are_said_to() -> None:
     other = {key: value for key, value in NEAR.items() if key != "counts"}
     assert sentence("novel", candidates=(other,)) == (
-        "0.934 ≥ theta 0.77, 1 left out because it names other things; 0 of 1 needed"
+        "0.934 ≥ least similarity 0.77, 1 left out because it names other things; 0 of 1 needed"
     )
-    assert sentence("novel", candidates=()) == "nothing to compare with theta 0.77; 0 of 1 needed"
+    assert (
+        sentence("novel", candidates=())
+        == "no past request to compare with, least similarity 0.77; 0 of 1 needed"
+    )
 
 
 def test_a_proof_shows_its_lower_bound_and_on_how_many_comparisons_it_rests() -> None:
@@ -75,7 +78,7 @@ def test_the_learnt_router_shows_the_rewards_it_expected() -> None:
 
 def test_exploration_beside_the_rule_shows_the_rule_and_how_likely_it_was() -> None:
     said = sentence("explored", settings=SETTINGS | {"picked": 1.0}, probability=0.007)
-    assert said == "0.934 ≥ theta 0.77; 1 of 1 needed; drawn with propensity 0.007"
+    assert said == "0.934 ≥ least similarity 0.77; 1 of 1 needed; drawn with propensity 0.007"
 
 
 @pytest.mark.parametrize("reason", ["fixed", "forced", "cache_hit", "no_embedding"])
@@ -101,8 +104,11 @@ async def test_a_request_shows_the_rule_in_few_shot_and_in_context(tmp_path: Pat
             viewer = await here.site.person("viewer")
             told = (await viewer.get(f"/requests/{second}.json")).json
             similarity = told["candidates"][0]["similarity"]
-            said = f"{similarity:.3f} ≥ theta 0.8; 1 of 1 needed"
+            said = f"{similarity:.3f} ≥ least similarity 0.8; 1 of 1 needed"
             assert told["rule"]["sentence"] == said and told["reason"] == "familiar"
             assert said in (await viewer.get(f"/requests/{second}")).text
             novel = (await viewer.get(f"/requests/{first}.json")).json
-            assert novel["rule"]["sentence"] == "nothing to compare with theta 0.8; 0 of 1 needed"
+            assert (
+                novel["rule"]["sentence"]
+                == "no past request to compare with, least similarity 0.8; 0 of 1 needed"
+            )

@@ -168,7 +168,7 @@ async def test_the_number_of_examples_moves_the_frontier_where_its_cap_was_drawn
         fewer = await ready(operator, "/router/simulate.json?max_examples=1")
         number, within = r"\d+(\.\d+)?", r"\(\d+(\.\d+)? to \d+(\.\d+)?\)"
         assert re.fullmatch(
-            rf"max_examples 1 instead of 8, with engines chosen as they were: quality {number} → {number} % {within},"
+            rf"most examples 1 instead of 8, with engines chosen as they were: quality {number} → {number} % {within},"
             rf" \${number} → \${number} per 1,000 requests {within}\.",
             fewer["sentence"],
         ), fewer["sentence"]
@@ -245,7 +245,7 @@ async def test_a_rule_is_replayed_on_the_similarities_and_what_was_never_offload
         told = await ready(viewer, "/router/simulate.json?theta=0.9&m=1")
         assert told["policy"] == "few_shot" and "preference" not in told["now"]
         assert told["sentence"].startswith(
-            "theta 0.90 instead of 0.80 and m 1 instead of 3: 50 → 25 % offloaded"
+            "least similarity 0.90 instead of 0.80 and similar requests needed 1 instead of 3: 50 → 25 % offloaded"
         )
         assert "quality" in told["sentence"] and "not known" not in told["sentence"]
         looser = await ready(viewer, "/router/simulate.json?m=1")

@@ -58,7 +58,7 @@ CAPPED = {
 }
 DONE = {"policy": "logged", "quality": told(0.989, 0.98, 0.996), "cost_usd": told(0.00028, 0.0002, 0.0003)}
 FEWER = (
-    "max_examples 2 instead of 8, with engines chosen as they were: quality 98.9 → 97.0 % (96.0 to 98.0),"
+    "most examples 2 instead of 8, with engines chosen as they were: quality 98.9 → 97.0 % (96.0 to 98.0),"
     " $0.28 → $0.20 per 1,000 requests (0.10 to 0.30)."
 )
 
@@ -73,10 +73,10 @@ def test_another_number_of_examples_is_told_by_itself_or_beside_the_rest() -> No
 def test_a_number_of_examples_that_was_never_drawn_is_not_known() -> None:
     now, unchanged = {**NOW, "max_examples": 8}, {**CHOSEN, "preference": 0.5}
     fewer, more = unchanged | {"max_examples": 2}, unchanged | {"max_examples": 12}
-    assert sentence(effect(), fewer, now, points=[DONE]) == "max_examples 2 instead of 8: not known."
+    assert sentence(effect(), fewer, now, points=[DONE]) == "most examples 2 instead of 8: not known."
     never = CAPPED | {"most": 12, "shortened": 0.0}
     said = sentence(effect(), more, now, caps=[never], points=[DONE])
-    assert said == "max_examples 12 instead of 8: not known.", "nobody was sent so many"
+    assert said == "most examples 12 instead of 8: not known.", "nobody was sent so many"
     unjudged = CAPPED | {"quality": told(0.5, 0.5, 0.5) | {"value": None}}
     assert "quality 98.9 % → not known, $0.28" in sentence(
         effect(), fewer, now, caps=[unjudged], points=[DONE]

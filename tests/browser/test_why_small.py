@@ -62,13 +62,15 @@ def explained(gate: RealGateway, page: Page) -> None:
         find(page, given.completion_id)
         expect(page.get_by_role("heading", name=f"Request {given.decision_id[:10]}")).to_be_visible()
         expect(page.locator("#rule")).to_have_text(
-            re.compile(r"^Rule: 0\.\d{3} ≥ theta 0\.77; (1 of 1 needed|\d found, 1 needed)\.$")
+            re.compile(r"^Rule: 0\.\d{3} ≥ least similarity 0\.77; (1 of 1 needed|\d found, 1 needed)\.$")
         )
         sent = page.locator("tr.chosen", has=page.get_by_text("sent", exact=True)).first
         expect(sent).to_contain_text(QUESTION)
         expect(page.locator("li.message.added").first).to_contain_text(QUESTION)
     find(page, first.decision_id)
-    expect(page.locator("#rule")).to_have_text("Rule: nothing to compare with theta 0.77; 0 of 1 needed.")
+    expect(page.locator("#rule")).to_have_text(
+        "Rule: no past request to compare with, least similarity 0.77; 0 of 1 needed."
+    )
 
 
 @pytest.mark.slow
