@@ -43,7 +43,7 @@ ROUTING_SETTINGS: Mapping[str, tuple[str, str]] = {
     "preference": ("preference", "0 takes the cheapest engine, 1 the best one"),
     "theta": (
         "least similarity",
-        "a past request counts as similar from this cosine on: 1 is the same text, 0 has nothing in common",
+        "a past request counts as similar from this on: 1 is the same text, 0 has nothing in common",
     ),
     "m": ("similar requests needed", "with fewer similar past requests a small engine is not asked"),
     "max_examples": ("most examples", "so many past answers at most are sent along with a request"),

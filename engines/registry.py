@@ -16,6 +16,8 @@ class Registry(Mapping[str, Engine]):
 
     def __init__(self, engines: Mapping[str, Engine]) -> None:
         self._engines = dict(engines)
+        self.stand_ins: dict[str, str] = {}
+        """By drained engine, the one that an operator has named to be asked where no other of the model answers."""
 
     def __getitem__(self, name: str) -> Engine:
         return self._engines[name]
@@ -50,8 +52,8 @@ class Registry(Mapping[str, Engine]):
 
     def problem(self, names: Iterable[str]) -> str | None:
         """Why none of these engines can answer now, in the words of the last; None while one can."""
-        told = None
-        for name in names:
+        told, names = None, list(names)
+        for name in (*names, *(self.stand_ins[name] for name in names if name in self.stand_ins)):
             told = self._problem(name)
             if told is None:
                 return None

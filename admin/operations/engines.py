@@ -24,6 +24,10 @@ class Draining:
     reason: Annotated[str, Field(max_length=200)] = Field(
         default="", description="Why; shown on the admin pages."
     )
+    stand_in: Annotated[str, Field(max_length=200)] = Field(
+        default="",
+        description="The engine to ask where no other engine of a model answers; its price counts.",
+    )
 
 
 @dataclass(frozen=True, slots=True, config=CLOSED)
@@ -40,11 +44,18 @@ def drain(sources: Sources, by: By, given: Draining) -> Outcome:
     """
     engine, _, replica = given.name.partition("@")
     _check_known(sources, by, engine, replica)
+    if given.stand_in:
+        _check_known(sources, by, given.stand_in, "")
+        if replica or given.stand_in == engine:
+            raise ActionFailed("A stand-in is another engine, for one that is drained with all its replicas.")
     states = sources.store.jobs.engine_states
-    if not states.drain(engine, by.name, given.reason, replica).result(_WRITE_S):
+    if not states.drain(engine, by.name, given.reason, replica, given.stand_in).result(_WRITE_S):
         raise ActionFailed(f"{given.name} is drained already.")
     said = f"{given.name} is drained: workers stop asking it within a second, and finish what is under way."
-    return Outcome(said, given.name, {"reason": given.reason} if given.reason else {})
+    if given.stand_in:
+        said += f" Where no other engine of a model answers, {given.stand_in} is asked."
+    detail = {"reason": given.reason, "stand_in": given.stand_in}
+    return Outcome(said, given.name, {name: value for name, value in detail.items() if value})
 
 
 @operation("engines/resume", arguments=("name",))

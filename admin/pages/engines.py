@@ -17,7 +17,7 @@ def _engine(_: Sources, asked: Asked) -> Mapping[str, Any]:
 
 
 def _drained(sources: Sources, asked: Asked) -> Mapping[str, Any]:
-    return {**_engine(sources, asked), "reason": asked.text("reason")}
+    return {**_engine(sources, asked), "reason": asked.text("reason"), "stand_in": asked.text("stand_in")}
 
 
 ENGINES = Page(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
+from admin.formats import milliseconds
 from admin.page import Summary
 from admin.sources import Sources
 
@@ -21,6 +22,7 @@ def attention(
     floors: Sequence[Summary],
     *,
     quality: Sequence[Summary],
+    slow: Sequence[Summary] = (),
     shedding: Sequence[str] = (),
     tenants: Summary | None = None,
     tenant: str = "",
@@ -31,9 +33,9 @@ def attention(
 ) -> list[dict[str, Any]]:
     """{"state": critical or warning, "says", "href"}, the worst first; empty when all is well.
 
-    `engines`, `floors` and `quality` (standings) as admin.summaries.engine_load and admin.summaries.quality return them;
-    `tenant` and its name: whose offloaded answers `quality` is of, empty for everybody's. `tenants`: who has an
-    alarm of its own, as admin.summaries.tenant_quality says it. `shedding`: what workers leave out now. `failed_at`: the
+    `engines`, `slow`, `floors` and `quality` (standings) as admin.summaries.engine_load and admin.summaries.quality
+    return them; `tenant` and its name: whose offloaded answers `quality` is of, empty for everybody's. `tenants`: who has
+    an alarm of its own, as admin.summaries.tenant_quality says it. `shedding`: what workers leave out now. `failed_at`: the
     page that lists failed requests.
     """
     found = []
@@ -83,6 +85,12 @@ def attention(
         )
     if shedding:
         warning(f"Load shedding: overloaded workers drop {', '.join(shedding)}", "/overview#capacity")
+    for one in slow:
+        warning(
+            f"{one['name']} is slow: an answer takes {milliseconds(one['lately_ms'])} lately; the day before, half took"
+            f" at most {milliseconds(one['p50_ms'])} and 95 of 100 at most {milliseconds(one['p95_ms'])}",
+            f"/engines#engine-{quote(one['name'])}",
+        )
     for engine in engines:
         if engine["state"] == "drained":
             warning(

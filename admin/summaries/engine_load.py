@@ -7,10 +7,16 @@ from itertools import groupby
 from admin.page import Summary
 from admin.roles import Content
 from admin.sources import Sources
+from store.decisions.rollups import percentile
 from store.jobs.engine_states import Drained, EngineStateRow, EngineTest
+from store.sums import DAY_S, HOUR_S
 
 _BEST_FIRST = ("up", "unknown", "untested", "limited", "drained", "refused", "down")
 """States of engines.servers.standing, and "untested": nobody asked it anything yet, no health check either."""
+
+
+_ENOUGH = 100
+"""Answers without which it is not known how long an engine usually takes."""
 
 
 def engine_load(sources: Sources, now_s: float) -> list[Summary]:
@@ -60,6 +66,7 @@ def engine_load(sources: Sources, now_s: float) -> list[Summary]:
                     "since_s": by_operator.since_s,
                     "by": by_operator.by_user,
                     "reason": by_operator.reason,
+                    "stand_in": by_operator.stand_in,
                     "everywhere": all(row.drained for row in rows),
                 },
                 "state": "drained" if by_operator else best["state"] if best else "untested",
@@ -68,6 +75,28 @@ def engine_load(sources: Sources, now_s: float) -> list[Summary]:
                 "replicas": standing,
             }
         )
+    return found
+
+
+def slow_engines(sources: Sources, engines: list[Summary], now_s: float) -> list[Summary]:
+    """Those whose last twenty answers or so took longer than all but 5 % of the day before the last hour.
+
+    And twice as long as half of them: where all take much the same, a little more is none. `name`, `lately_ms`, `p50_ms`,
+    `p95_ms`. `engines`: as `engine_load` gives them. An engine with less than 100 answers in that day is none.
+    """
+    until_s = (now_s - HOUR_S) // HOUR_S * HOUR_S
+    usual: dict[str, list[tuple[int, int]]] = {}
+    for row in sources.rollups.latencies(HOUR_S, until_s - DAY_S, until_s):
+        if row.measure == "total":
+            usual.setdefault(row.engine, []).append((row.bucket, row.requests))
+    found = []
+    for engine in engines:
+        counts = usual.get(engine["name"], [])
+        if engine["state"] != "up" or engine["latency_s"] is None or sum(n for _, n in counts) < _ENOUGH:
+            continue
+        lately_ms, p50, p95 = 1000 * engine["latency_s"], percentile(counts, 0.5), percentile(counts, 0.95)
+        if p50 is not None and p95 is not None and lately_ms > max(2 * p50, p95):
+            found.append({"name": engine["name"], "lately_ms": lately_ms, "p50_ms": p50, "p95_ms": p95})
     return found
 
 

@@ -55,7 +55,11 @@ def engines(sources: Sources, asked: Asked) -> Summary:
                 "max_in_flight": fact.max_in_flight if fact else None,
                 "serves": [model.name for model in sources.gateway.models if name in model.engines],
                 "instead": [
-                    {"model": model.name, "engines": _instead(model, name), "policy": model.policy}
+                    {
+                        "model": model.name,
+                        "engines": _instead(model, name, load["drained"]),
+                        "policy": model.policy,
+                    }
                     for model in sources.gateway.models
                     if name in model.engines
                 ],
@@ -91,13 +95,15 @@ def engines(sources: Sources, asked: Asked) -> Summary:
     }
 
 
-def _instead(model: ServedFacts, engine: str) -> list[str]:
+def _instead(model: ServedFacts, engine: str, drained: Summary | None) -> list[str]:
     """Who answers requests for a model in the place of an engine of it that is drained or down, the first first.
 
     Smaller engines are left out that would have to be proven for the very request.
     """
     others = (Attempt(name) for name in reversed(model.engines) if name != engine)
-    return [way.engine for way, _ in model.stand_ins.ways((Attempt(engine), *others))[1:]]
+    found = [way.engine for way, _ in model.stand_ins.ways((Attempt(engine), *others))[1:]]
+    named = drained["stand_in"] if drained else ""
+    return [*found, named] if named and named not in found else found
 
 
 def _background(sources: Sources, since_s: float) -> dict[str, list[Summary]]:

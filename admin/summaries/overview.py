@@ -12,7 +12,7 @@ from admin.page import Asked, Summary
 from admin.sources import Sources
 from admin.summaries.attention import attention
 from admin.summaries.capacity import capacity
-from admin.summaries.engine_load import engine_load
+from admin.summaries.engine_load import engine_load, slow_engines
 from admin.summaries.quality import floors, of_all, offloaded_quality, standings
 from admin.summaries.spans import SPANS, fitting
 from admin.summaries.spans import since_s as begins_s
@@ -101,6 +101,7 @@ def overview(sources: Sources, asked: Asked) -> Summary:
             promises,
             quality=stands,
             tenants=each,
+            slow=slow_engines(sources, load, asked.now_s),
             shedding=workers["shedding"],
             tenant=tenant or "",
             tenant_name=tenant_label(names, tenant) if tenant else "",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from engines.attempts import Attempts, CarriedOn
-from engines.chat import prompt_tokens
+from engines.chat import IN_BODY, prompt_tokens
 from engines.codecs.table import codec_of
-from engines.engine import Engine, EngineReply, Price
+from engines.engine import Engine, EngineReply, Price, unsayable
 from engines.errors import Kind
 from engines.off_loop import off_loop
 from engines.trail import Tried
@@ -43,8 +43,10 @@ _TOLD = WITHOUT_DECISION | {SHADOW, PROOF_TOO_DEAR, AGREED, DISAGREED, REPAIRED}
 class EngineStage:
     """See gateway.stages.stage.Stage."""
 
-    def __init__(self, engines: Mapping[str, Engine]) -> None:
+    def __init__(self, engines: Mapping[str, Engine], stand_ins: Mapping[str, str] | None = None) -> None:
+        """`stand_ins`: see engines.registry.Registry."""
         self._engines = engines
+        self._stand_ins = {} if stand_ins is None else stand_ins
 
     async def answer(self, request: UnderWay, next: Next) -> Next | None:
         """See Stage. The last one: asks no `next`. Raises LimitReached, too. Who asks is a router.asked.Admitted."""
@@ -54,6 +56,8 @@ class EngineStage:
         size = len(asked.chat.body)
         proven = plan.proof.open_actions() if plan.proof is not None else ()
         found = model.stand_ins.ways(plan.attempts, proven, plan.settings.get("offload_cap", 0.0))
+        if self._stand_ins:
+            found += self._named_for_drained(request, {way.engine for way, _ in found})
         if model.larger_context:
             found.append((Attempt(model.larger_context), False))
         ways = [way for way, _ in found]
@@ -80,6 +84,22 @@ class EngineStage:
         finally:
             self._ended(record, model, attempts)
         return None
+
+    def _named_for_drained(self, request: UnderWay, planned: Collection[str]) -> list[tuple[Attempt, bool]]:
+        """Engines that an operator has named for drained ones of a plan, where this request may be asked of them."""
+        asked = request.record.asked
+        reach, found = asked.arrival.reach, []
+        for name in {self._stand_ins[each] for each in planned if each in self._stand_ins}.difference(
+            planned
+        ):
+            info = self._engines[name].info
+            affordable = not reach.priced_only or info.price_of(request.record.model).known
+            sayable = info.speaks(asked.chat.api) and unsayable(self._engines[name], asked.chat) is None
+            if affordable and sayable and reach.allows_region(info.region):
+                found.append((Attempt(name), True))
+        # What a request continues is kept by the engine that answered before.
+        elsewhere = asked.chat.state in ("", IN_BODY) and asked.controls.engine is None
+        return found if elsewhere else []
 
     def _began(
         self, record: Finished, plan: Plan, way: Attempt, attempts: Attempts, reply: EngineReply

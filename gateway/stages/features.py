@@ -61,6 +61,8 @@ class Features:
     same: SameRequest = field(default_factory=SameRequest)
     workflow: Stage | None = None
     """Begins the runs of models that are workflows; None where there are none."""
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
+    """By drained engine, who is asked where no other of the model answers; it changes while requests are answered."""
 
     def stages(self, model: ServedModel, api: Api, *, keyed: bool) -> Sequence[Stage]:
         """Those that requests of this API for this model pass, outermost first. `keyed`: with a key of the gateway's own."""
@@ -89,7 +91,7 @@ class Features:
         translated = [name for name in model.engines if api in self.engines[name].info.translated]
         translates = bool(translated) and len(model.engines) > 1
         stages.append(PolicyStage(self.engines, self.too_dear, self.unit_of, translates=translates))
-        stages.append(EngineStage(self.engines))
+        stages.append(EngineStage(self.engines, self.stand_ins))
         return stages
 
     def _from_memory(self, model: ServedModel, api: Api) -> list[Stage]:

@@ -101,9 +101,9 @@ class RequestRollups:
         by = ("engine", "stage")
         return [StageSums(*row) for row in TIMES.read(self._db.read(), by, span_s, since_s, measure="stage")]
 
-    def latencies(self, span_s: int, since_s: float) -> list[LatencyCount]:
-        """Histograms since a time, by engine and measure: see `percentile`. Of all tenants together."""
-        rows = self._histograms("engine", span_s, since_s)
+    def latencies(self, span_s: int, since_s: float, until_s: float = EVER_S) -> list[LatencyCount]:
+        """Histograms of [since_s, until_s), by engine and measure: see `percentile`. Of all tenants together."""
+        rows = self._histograms("engine", span_s, since_s, until_s)
         return [LatencyCount(*row) for row in rows]
 
     def latencies_over_time(

@@ -68,6 +68,8 @@ class Drained:
     since_s: float
     by_user: str
     reason: str
+    stand_in: str = ""
+    """The engine that is asked where no other one of the model answers; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,16 +154,20 @@ class EngineStates:
 
     # ---- what an operator wants
 
-    def drain(self, engine: str, by_user: str, reason: str, replica: str = "") -> Future[bool]:
-        """Have nothing new asked of an engine, until `restore`; False if it was drained already."""
+    def drain(
+        self, engine: str, by_user: str, reason: str, replica: str = "", stand_in: str = ""
+    ) -> Future[bool]:
+        """Have nothing new asked of an engine, until `restore`; False if it was drained already, with this stand-in."""
         now_s = time.time()
 
         def insert(connection: Connection) -> bool:
             self._generation.bump(connection)
             return (
                 connection.execute(
-                    "INSERT INTO drained_engines VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                    (engine, replica, now_s, by_user, reason[:200]),
+                    "INSERT INTO drained_engines (engine, replica, since_s, by_user, reason, stand_in)"
+                    " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (engine, replica) DO UPDATE"
+                    " SET stand_in = excluded.stand_in WHERE drained_engines.stand_in <> excluded.stand_in",
+                    (engine, replica, now_s, by_user, reason[:200], stand_in),
                 ).rowcount
                 == 1
             )
@@ -183,7 +189,7 @@ class EngineStates:
     def drained(self) -> list[Drained]:
         """Every drained engine, by name; also those the configuration does not name any more."""
         rows = self._db.read().execute(
-            "SELECT engine, replica, since_s, by_user, reason FROM drained_engines ORDER BY engine, replica"
+            "SELECT engine, replica, since_s, by_user, reason, stand_in FROM drained_engines ORDER BY engine, replica"
         )
         return [Drained(*row) for row in rows.fetchall()]
 

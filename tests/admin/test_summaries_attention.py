@@ -15,6 +15,7 @@ from tests.admin.runs_kept import of_workflow
 from tests.admin.site import Site, site
 from tests.admin.test_summaries_engines import say
 from tests.admin.test_summaries_overview import note
+from tests.store.rows import request_record
 
 
 @pytest.fixture
@@ -49,6 +50,35 @@ async def test_a_run_that_waits_for_a_decision_is_named(pages: Site) -> None:
     of_workflow(pages.sources.store, "run_1", time.time() - 60, ends=False)
     ((state, says, href),) = await said(pages)
     assert (state, href) == ("warning", "/runs/run_1") and says.startswith("book of a run")
+
+
+@pytest.mark.parametrize(
+    ("usual_ms", "answers", "says"),
+    [
+        (800.0, 100, "large is slow: an answer takes 2.0"),
+        (800.0, 99, ""),
+        (1_500.0, 100, ""),
+    ],
+    ids=["twice as long", "too few to know", "a little longer"],
+)
+async def test_an_engine_that_takes_longer_than_in_the_day_before_is_named(
+    pages: Site, usual_ms: float, answers: int, says: str
+) -> None:
+    """Its latest answers took 2 s each."""
+    await asyncio.to_thread(say, pages, "w1", 1)
+    for number in range(answers):
+        record = request_record(
+            *(number,),
+            engine="large",
+            model="demo",
+            started_at_s=time.time() - 3 * 3600 - number,
+            total_ms=usual_ms,
+        )
+        pages.sources.store.decisions.requests.record(record)
+    assert await asyncio.to_thread(pages.sources.store.drain, 60)
+    told = await said(pages)
+    assert [text.startswith(says) for _, text, _ in told] == [True] * bool(says)
+    assert [href for _, _, href in told] == ["/engines#engine-large"] * bool(says)
 
 
 async def test_what_fails_comes_before_what_waits_and_each_has_its_page(pages: Site) -> None:

@@ -89,14 +89,16 @@ def test_a_provider_that_fails_is_replaced_for_every_tenant_and_taken_back(
         # It comes and goes: so it is drained until somebody says otherwise.
         azure.locator("summary", has_text="Drain azure").click()
         azure.get_by_label("Reason").fill(REASON)
+        azure.get_by_label("Where nobody else answers").select_option("openai")
         azure.get_by_role("button", name="Drain", exact=True).click()
-        expect(page.locator("main > .flash")).to_contain_text("azure is drained")
+        expect(page.locator("main > .flash")).to_contain_text("openai is asked")
         expect(azure.locator(".flash.warn")).to_contain_text("Drained by ann since")
         expect(azure.locator(".flash.warn")).to_contain_text(REASON)
         expect(azure.locator(".flash.warn")).not_to_contain_text("Not every worker")
         engines["azure"].fails_with, engines["azure"].says = None, "By azure."
         before = len(engines["azure"].asked)
         assert asked(gate, secrets) == {"By openai."}, "for every tenant, by every worker"
+        assert asked(gate, secrets, "summaries") == {"By openai."}, "whose model has no other engine"
         assert len(engines["azure"].asked) == before, "it is asked nothing"
         gate.settle()
         # Clients are served: the other one's card counts them, and the list shows them.

@@ -15,7 +15,7 @@ from aiohttp import FormData, web
 from store.people.limits import Budget, Limits, Terms
 from store.records import Key
 from tests.flow.line import Asked, Got, Line, Upstream, completion, line, upstream
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -275,6 +275,44 @@ async def test_a_failing_engine_of_the_region_is_replaced_by_none_elsewhere(hous
     finally:
         house.eu.script = None
     assert len(house.us.asked) == before
+
+
+async def test_a_stand_in_that_an_operator_names_reaches_no_further_than_its_request(house: House) -> None:
+    """Nobody but `eu` serves `europe`. It is drained, and `us` is named, which has no price and another region."""
+    memory = house.gate.gateway.memory
+    assert memory is not None
+    states, engines = memory.store.jobs.engine_states, house.gate.gateway.built.engines
+    free = await house.key("stand-in", "acme")
+    limited = await house.key("priced", "acme", limits=Limits(budgets=(Budget(1.0, "month"),)))
+    regional = await house.key("there", "old-world")
+
+    async def asked(key: dict[str, str], path: str = "/chat/completions", **body: Any) -> tuple[int, bool]:
+        """The status, and whether `us` was asked."""
+        before = len(house.us.asked)
+        # Each is another one: no answer is a remembered one.
+        got = await house.gate.post(path, chat("europe", f"Stand in {before} {body}") | body, key)
+        if got.status == 200:
+            assert got.headers["x-understudy-failed-over"] == "eu; open"
+        return got.status, len(house.us.asked) > before
+
+    try:
+        states.drain("eu", "ann", "", stand_in="us").result(PATIENCE_S)
+        await until(lambda: engines.stand_ins, "the drain is known")
+        await until(lambda: engines.managed["eu"].servers[0].drained, "it is drained")
+        assert await asked(free) == (200, True)
+        assert await asked(free, stream=True) == (200, True)
+        assert await asked(free | {"x-understudy-engine": "eu"}) == (503, False)
+        assert await asked(limited) == (503, False)
+        assert await asked(regional) == (503, False)
+        # What an engine does beside answering is not done by another.
+        searches = {"input": "More?", "tools": [{"type": "web_search"}]}
+        assert await asked(free, "/responses", **searches) == (503, False)
+        states.drain("eu", "ann", "").result(PATIENCE_S)
+        await until(lambda: not engines.stand_ins, "no stand-in any more")
+        assert await asked(free) == (503, False)
+    finally:
+        states.restore("eu").result(PATIENCE_S)
+        await until(lambda: not engines.managed["eu"].servers[0].drained, "it is restored")
 
 
 async def test_a_tenants_own_upstream_key_is_sent_and_opens_what_is_stored(house: House) -> None:

@@ -41,9 +41,10 @@ class EngineWatch(Follower):
         servers: Sequence[Server],
         *,
         keys: Sequence[str] = (),
+        stand_ins: dict[str, str] | None = None,
         every_s: float = _EVERY_S,
     ) -> None:
-        """`keys` are left out of the errors that are told."""
+        """`keys` are left out of the errors that are told. `stand_ins`: who is asked for drained engines, kept here."""
         super().__init__("engines", every_s)
         self._states = states
         self._servers = list(servers)
@@ -54,6 +55,7 @@ class EngineWatch(Follower):
         self._counted: dict[Server, Counter[Kind]] = {}
         """Failures by kind that the store was told of."""
         self._drained_at = -1
+        self._stand_ins = {} if stand_ins is None else stand_ins
         self._wanted: set[tuple[str, str]] = set()
         """Engines and replicas that are to be drained."""
         # Here, since an engine is begun with on an event loop, which must not wait for a database.
@@ -91,7 +93,13 @@ class EngineWatch(Follower):
         generation = self._states.drained_generation()
         if generation == self._drained_at:
             return False
-        self._wanted = {(drained.engine, drained.replica) for drained in self._states.drained()}
+        found = self._states.drained()
+        self._wanted = {(drained.engine, drained.replica) for drained in found}
+        named = {drained.engine: drained.stand_in for drained in found if drained.stand_in}
+        # Never empty on the way: requests read it meanwhile.
+        self._stand_ins.update(named)
+        for engine in self._stand_ins.keys() - named.keys():
+            del self._stand_ins[engine]
         self._drained_at = generation
         return True
 

@@ -33,6 +33,7 @@ def add_to(built: Built) -> None:
         built.semantic,
         sampled=config.memory is not None and config.memory.exact.sampled,
         limiter=built.limiter,
+        stand_ins=built.engines.stand_ins,
         guardrails=built.guardrails,
         too_dear=built.too_dear,
         unit_of=partial(unit_of, built.secret),

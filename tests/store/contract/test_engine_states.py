@@ -39,6 +39,18 @@ def test_a_drained_engine_stays_so_until_it_is_restored(store: Store) -> None:
     assert states.drained() == []
 
 
+def test_a_drained_engine_has_the_stand_in_that_was_named_last(store: Store) -> None:
+    states = store.jobs.engine_states
+    assert states.drain("large", "ann", "maintenance").result(30)
+    before = states.drained_generation()
+    assert states.drain("large", "bob", "again", stand_in="small").result(30)
+    assert not states.drain("large", "bob", "again", stand_in="small").result(30)
+    assert eventually(lambda: states.drained_generation() != before)
+    (drained,) = states.drained()
+    assert (drained.by_user, drained.reason, drained.stand_in) == ("ann", "maintenance", "small")
+    assert states.drain("large", "bob", "").result(30) and states.drained()[0].stand_in == ""
+
+
 def test_one_replica_is_drained_by_itself_and_restored_with_its_engine(store: Store) -> None:
     states = store.jobs.engine_states
     assert states.drain("large", "ann", "", "a:1").result(30) and states.drain(
