@@ -95,7 +95,9 @@ class Computations(Generic[Question]):
                     return known
                 raise TooMuchAsked("others wait for their answers already; try again in a moment")
             ahead = len(self._under_way)
-            waits = f"waiting for {ahead} other{'s' if ahead > 1 else ''}" if ahead else "beginning"
+            waits = (
+                f"{ahead} simulation{'s are' if ahead > 1 else ' is'} ahead of it" if ahead else "beginning"
+            )
             known = replace(known or ComputationState(True), computing=True, doing=waits, done=0.0)
             self._kept[question] = known
             self._under_way[question] = self._threads.submit(self._run, question)

@@ -40,12 +40,12 @@ REASONS: Mapping[str, str] = {
 """Meaning of a decision's reason code. A code that is not listed is shown as it is."""
 
 ROUTING_SETTINGS: Mapping[str, tuple[str, str]] = {
-    "preference": ("preference", "0 takes the cheapest engine, 1 the best one"),
+    "preference": ("preference", "what is chosen by: 0 is cost alone, 1 quality alone"),
     "theta": (
         "least similarity",
-        "a past request counts as similar from this on: 1 is the same text, 0 has nothing in common",
+        "a past request counts as similar from this on (1: the same text, 0: nothing in common); higher is stricter",
     ),
-    "m": ("similar requests needed", "with fewer similar past requests a small engine is not asked"),
+    "m": ("similar requests needed", "with fewer similar past requests the model's largest engine answers"),
     "max_examples": ("most examples", "so many past answers at most are sent along with a request"),
 }
 """What a routing setting is called on a page, and what it does, by its name in the configuration; in the pages' order."""
@@ -144,6 +144,6 @@ ERROR_KINDS: Mapping[str, str] = {
     "invalid": "no valid answer",
     "too_long": "prompt too long",
     "full": "queue full",
-    "open": "left alone",
+    "open": "not asked (drained, or its breaker was open)",
 }
 """Kinds of failures of one request to one engine (engines.errors.Kind)."""

@@ -58,6 +58,7 @@ def engines(sources: Sources, asked: Asked) -> Summary:
                     {
                         "model": model.name,
                         "engines": _instead(model, name, load["drained"]),
+                        "unproven": _unproven(model, name),
                         "policy": model.policy,
                     }
                     for model in sources.gateway.models
@@ -104,6 +105,13 @@ def _instead(model: ServedFacts, engine: str, drained: Summary | None) -> list[s
     found = [way.engine for way, _ in model.stand_ins.ways((Attempt(engine), *others))[1:]]
     named = drained["stand_in"] if drained else ""
     return [*found, named] if named and named not in found else found
+
+
+def _unproven(model: ServedFacts, engine: str) -> list[str]:
+    """Engines of the model that answer in the place of this one only requests that they are proven for."""
+    others = tuple(Attempt(name) for name in reversed(model.engines) if name != engine)
+    stand_in = {way.engine for way, _ in model.stand_ins.ways((Attempt(engine), *others))}
+    return [one.engine for one in others if one.engine not in stand_in]
 
 
 def _background(sources: Sources, since_s: float) -> dict[str, list[Summary]]:

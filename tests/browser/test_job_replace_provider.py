@@ -89,7 +89,7 @@ def test_a_provider_that_fails_is_replaced_for_every_tenant_and_taken_back(
         # It comes and goes: so it is drained until somebody says otherwise.
         azure.locator("summary", has_text="Drain azure").click()
         azure.get_by_label("Reason").fill(REASON)
-        azure.get_by_label("Where nobody else answers").select_option("openai")
+        azure.get_by_label("Stand-in").select_option("openai")
         azure.get_by_role("button", name="Drain", exact=True).click()
         expect(page.locator("main > .flash")).to_contain_text("openai is asked")
         expect(azure.locator(".flash.warn")).to_contain_text("Drained by ann since")
@@ -110,7 +110,7 @@ def test_a_provider_that_fails_is_replaced_for_every_tenant_and_taken_back(
         to_engines(page)
         azure.get_by_role("button", name="Test", exact=True).click()
         expect(page.locator("main > .flash")).to_contain_text("azure passed its test")
-        azure.get_by_role("button", name="Restore").click()
+        azure.get_by_role("button", name="Restore azure").click()
         expect(page.locator("main > .flash")).to_contain_text("azure is resumed")
         wait_for(lambda: asked(gate, secrets) == {"By azure."}, "azure asked again", log=gate.gateway.log)
         expect(azure.locator(".head .badge")).to_have_text("up")
