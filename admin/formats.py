@@ -17,9 +17,13 @@ NOTHING = "–"
 _THIN = "\u202f"
 
 
+_UNNAMED = {"default": "default (no credential)"}
+"""Of requests without a credential."""
+
+
 def tenant_label(names: Mapping[str, str], tenant: str) -> str:
     """The operator's name of a tenant; of one that has none, the beginning of its id, which is as long as a hash."""
-    return names.get(tenant) or tenant[:12]
+    return names.get(tenant) or _UNNAMED.get(tenant, tenant[:12])
 
 
 def count(value: float | None) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from admin.formats import tenant_label
 from admin.page import Asked, Summary
 from admin.sources import Sources
 from admin.summaries.limit_use import DAYS, fullest, limit_use
@@ -20,7 +21,6 @@ PER_PAGE = 50
 SORTS = ("requests", "cost_usd", "tokens", "name", "keys", "examples", "quality")
 _LEVELS = ("good", "warning", "critical")
 OWN_CREDENTIAL = "Known by its own credential"
-NO_CREDENTIAL = "Everybody without a credential"
 
 
 def tenants(sources: Sources, asked: Asked) -> Summary:
@@ -60,7 +60,7 @@ def name_of(tenant: str, name: str) -> str:
     """What people call a tenant: the operator's name of it, or how it is told from others."""
     if tenant == DELETED:
         return "Deleted tenants"
-    return name or (NO_CREDENTIAL if tenant == "default" else OWN_CREDENTIAL)
+    return name or (tenant_label({}, tenant) if tenant == "default" else OWN_CREDENTIAL)
 
 
 def state_of_tenant(record: Tenant | None, now_s: float) -> str:
