@@ -191,7 +191,7 @@ def _not_negative(told: dict[str, float | None]) -> dict[str, float | None]:
 
 def _says(policy: str) -> str:
     if policy == "logged":
-        return "what was done"
+        return "what was done, by its probabilities"
     if policy == "expected":
         return "by what the router expected"
     kind, _, rest = policy.partition(":")

@@ -173,7 +173,9 @@ async def test_the_number_of_examples_moves_the_frontier_where_its_cap_was_drawn
             fewer["sentence"],
         ), fewer["sentence"]
         page = (await operator.get("/router/simulate?max_examples=1")).text
-        assert "What happened" in page and "These settings</th>" not in page, "nothing else was decided anew"
+        assert "Counted in the log" in page and "These settings</th>" not in page, (
+            "nothing else was decided anew"
+        )
         page = (await operator.get("/router/settings?model=demo&tenant=a1&max_examples=1")).text
         assert "with engines chosen as they were" in page, "said where it is confirmed, too"
         told = await ready(operator, ASKED.replace("max_examples=1", "max_examples=0"))

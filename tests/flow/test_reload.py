@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from tests.flow.process import ran
 from tests.flow.reloading import Held, Site, site
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -57,8 +57,11 @@ async def test_a_half_written_file_is_refused_with_its_reason_until_it_is_whole(
     for text in (whole[: len(whole) // 2], "", "models: {m: {engines: [nobody]}}"):
         path.write_text(text)
         verdict = await alone.order()
-        ready = await alone.ready()
         assert not verdict.done and verdict.text
+        # The order is answered, and the worker is told.
+        async with asyncio.timeout(PATIENCE_S):
+            while (ready := await alone.ready())["status"] == "ok":
+                await asyncio.sleep(0.05)
         assert ready["status"] == "degraded" and "could not be loaded" in ready["problems"][0]
         assert (await alone.chat("m", "meanwhile"))[0] == 200
     path.write_text(whole)
