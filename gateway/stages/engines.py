@@ -57,7 +57,7 @@ class EngineStage:
         proven = plan.proof.open_actions() if plan.proof is not None else ()
         found = model.stand_ins.ways(plan.attempts, proven, plan.settings.get("offload_cap", 0.0))
         if self._stand_ins:
-            found += self._named_for_drained(request, {way.engine for way, _ in found})
+            found += self._named_for_drained(request, [way.engine for way, _ in found])
         if model.larger_context:
             found.append((Attempt(model.larger_context), False))
         ways = [way for way, _ in found]
@@ -88,18 +88,18 @@ class EngineStage:
     def _named_for_drained(self, request: UnderWay, planned: Collection[str]) -> list[tuple[Attempt, bool]]:
         """Engines that an operator has named for drained ones of a plan, where this request may be asked of them."""
         asked = request.record.asked
+        # What a request continues is kept by the engine that answered before; and who names an engine wants no other.
+        if asked.chat.state not in ("", IN_BODY) or asked.controls.engine is not None:
+            return []
         reach, found = asked.arrival.reach, []
-        for name in {self._stand_ins[each] for each in planned if each in self._stand_ins}.difference(
-            planned
-        ):
+        named = (self._stand_ins[each] for each in planned if each in self._stand_ins)
+        for name in dict.fromkeys(each for each in named if each not in planned):
             info = self._engines[name].info
             affordable = not reach.priced_only or info.price_of(request.record.model).known
             sayable = info.speaks(asked.chat.api) and unsayable(self._engines[name], asked.chat) is None
             if affordable and sayable and reach.allows_region(info.region):
                 found.append((Attempt(name), True))
-        # What a request continues is kept by the engine that answered before.
-        elsewhere = asked.chat.state in ("", IN_BODY) and asked.controls.engine is None
-        return found if elsewhere else []
+        return found
 
     def _began(
         self, record: Finished, plan: Plan, way: Attempt, attempts: Attempts, reply: EngineReply

@@ -95,7 +95,9 @@ class EngineWatch(Follower):
             return False
         found = self._states.drained()
         self._wanted = {(drained.engine, drained.replica) for drained in found}
-        named = {drained.engine: drained.stand_in for drained in found if drained.stand_in}
+        # The configuration may have lost an engine since.
+        known = {server.info.name for server in self._servers}
+        named = {drained.engine: drained.stand_in for drained in found if drained.stand_in in known}
         # Never empty on the way: requests read it meanwhile.
         self._stand_ins.update(named)
         for engine in self._stand_ins.keys() - named.keys():

@@ -61,6 +61,19 @@ async def test_a_drained_engine_is_still_drained_after_a_restart(tmp_path: Path)
     store.close()
 
 
+async def test_a_stand_in_that_the_configuration_has_no_more_is_asked_by_nobody(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    store.jobs.engine_states.drain("large", "ann", "", stand_in="gone").result(30)
+    async with upstream() as behind, line(config(behind.url, tmp_path)) as made:
+        assert (await made.chat("Q")).headers["x-understudy-engine"] == "small"
+        store.jobs.engine_states.drain("small", "ann", "", stand_in="gone").result(30)
+        async with asyncio.timeout(60):
+            while (got := await made.chat("Q2")).status == 200:
+                await asyncio.sleep(0.02)
+        assert got.status == 503 and "drained" in got.json["error"]["message"]
+    store.close()
+
+
 async def test_tries_and_failures_are_told(tmp_path: Path) -> None:
     async with upstream() as behind, line(config(behind.url, tmp_path)) as made:
         db = Database.open(tmp_path / "understudy.db")
