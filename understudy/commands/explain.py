@@ -114,7 +114,7 @@ def _scope(store: Store, row: dict[str, Any]) -> list[str]:
     named = label(store, row["tenant"], row["scope"]) or (
         f"{row['scopes']} scopes of {row['requests']} requests"
         if row["scopes"] > 1
-        else row["scope"] or "requests whose instructions were not recorded"
+        else row["scope"] or "requests whose instructions were not recorded: a student's answers, for one"
     )
     cost = "" if row["cost_share"] is None else f", {100 * row['cost_share']:.0f} % of the cost"
     lines = [
