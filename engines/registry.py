@@ -53,7 +53,7 @@ class Registry(Mapping[str, Engine]):
     def problem(self, names: Iterable[str]) -> str | None:
         """Why none of these engines can answer now, in the words of the last; None while one can."""
         told, names = None, list(names)
-        for name in (*names, *(self.stand_ins[name] for name in names if name in self.stand_ins)):
+        for name in (*names, *filter(None, map(self.stand_ins.get, names))):
             told = self._problem(name)
             if told is None:
                 return None

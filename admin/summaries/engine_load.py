@@ -7,14 +7,12 @@ from itertools import groupby
 from admin.page import Summary
 from admin.roles import Content
 from admin.sources import Sources
-from store.decisions.rollups import percentile
+from store.decisions.rollups import LatencyCount, percentile
 from store.jobs.engine_states import Drained, EngineStateRow, EngineTest
 from store.sums import DAY_S, HOUR_S
 
 _BEST_FIRST = ("up", "unknown", "untested", "limited", "drained", "refused", "down")
 """States of engines.servers.standing, and "untested": nobody asked it anything yet, no health check either."""
-
-
 _ENOUGH = 100
 """Answers without which it is not known how long an engine usually takes."""
 
@@ -85,19 +83,36 @@ def slow_engines(sources: Sources, engines: list[Summary], now_s: float) -> list
     `p95_ms`. `engines`: as `engine_load` gives them. An engine with less than 100 answers in that day is none.
     """
     until_s = (now_s - HOUR_S) // HOUR_S * HOUR_S
-    usual: dict[str, list[tuple[int, int]]] = {}
-    for row in sources.rollups.latencies(HOUR_S, until_s - DAY_S, until_s):
-        if row.measure == "total":
-            usual.setdefault(row.engine, []).append((row.bucket, row.requests))
+    rows = [
+        row for row in sources.rollups.latencies(HOUR_S, until_s - DAY_S, until_s) if row.measure == "total"
+    ]
     found = []
     for engine in engines:
-        counts = usual.get(engine["name"], [])
-        if engine["state"] != "up" or engine["latency_s"] is None or sum(n for _, n in counts) < _ENOUGH:
+        name, usual = engine["name"], percentiles(rows, engine["name"], "total")
+        if (
+            engine["state"] != "up"
+            or engine["latency_s"] is None
+            or usual["p50"] is None
+            or usual["p95"] is None
+        ):
             continue
-        lately_ms, p50, p95 = 1000 * engine["latency_s"], percentile(counts, 0.5), percentile(counts, 0.95)
-        if p50 is not None and p95 is not None and lately_ms > max(2 * p50, p95):
-            found.append({"name": engine["name"], "lately_ms": lately_ms, "p50_ms": p50, "p95_ms": p95})
+        lately_ms, enough = (
+            1000 * engine["latency_s"],
+            sum(r.requests for r in rows if r.engine == name) >= _ENOUGH,
+        )
+        if enough and lately_ms > max(2 * usual["p50"], usual["p95"]):
+            found.append(
+                {"name": name, "lately_ms": lately_ms, "p50_ms": usual["p50"], "p95_ms": usual["p95"]}
+            )
     return found
+
+
+def percentiles(latencies: list[LatencyCount], engine: str, measure: str) -> dict[str, float | None]:
+    """Half, and 95 of 100, of what was measured of an engine took at most so many milliseconds; None: nothing was."""
+    counts = [
+        (row.bucket, row.requests) for row in latencies if (row.engine, row.measure) == (engine, measure)
+    ]
+    return {"p50": percentile(counts, 0.5), "p95": percentile(counts, 0.95)}
 
 
 def replicas(rows: list[EngineStateRow], drained: list[Drained]) -> list[Summary]:

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from admin.actions import NotDone, Tried
 from admin.page import ActionFailed, Asked, Done, Summary
 from admin.sources import ServedFacts, Sources
-from admin.summaries.engine_load import engine_load
+from admin.summaries.engine_load import engine_load, percentiles
 from admin.words import ERROR_KINDS
 from router.plan import Attempt
-from store.decisions.rollups import LatencyCount, percentile
 from store.jobs.engine_states import UNMERGEABLE, EngineTest
 from store.jobs.operator_asks import OperatorAsk
 from store.sums import DAY_S, HOUR_S, MINUTE_S
@@ -55,12 +54,7 @@ def engines(sources: Sources, asked: Asked) -> Summary:
                 "max_in_flight": fact.max_in_flight if fact else None,
                 "serves": [model.name for model in sources.gateway.models if name in model.engines],
                 "instead": [
-                    {
-                        "model": model.name,
-                        "engines": _instead(model, name, load["drained"]),
-                        "unproven": _unproven(model, name),
-                        "policy": model.policy,
-                    }
+                    _instead(model, name, load["drained"])
                     for model in sources.gateway.models
                     if name in model.engines
                 ],
@@ -78,9 +72,9 @@ def engines(sources: Sources, asked: Asked) -> Summary:
                 "background": background.get(name, []),
                 "cost_usd": sum(row.cost_usd for row in mine),
                 "tokens": sum(row.prompt_tokens + row.completion_tokens for row in mine),
-                "ttft_ms": _percentiles(latencies, name, "first_chunk"),
-                "token_ms": _percentiles(latencies, name, "token"),
-                "total_ms": _percentiles(latencies, name, "total"),
+                "ttft_ms": percentiles(latencies, name, "first_chunk"),
+                "token_ms": percentiles(latencies, name, "token"),
+                "total_ms": percentiles(latencies, name, "total"),
                 "tokens_per_s": 1000 * streamed_tokens / streamed_ms
                 if (streamed_ms := sum(row.streamed_ms for row in mine))
                 else None,
@@ -96,22 +90,22 @@ def engines(sources: Sources, asked: Asked) -> Summary:
     }
 
 
-def _instead(model: ServedFacts, engine: str, drained: Summary | None) -> list[str]:
-    """Who answers requests for a model in the place of an engine of it that is drained or down, the first first.
+def _instead(model: ServedFacts, engine: str, drained: Summary | None) -> Summary:
+    """Who answers requests for a model in the place of an engine of it that is drained or down.
 
-    Smaller engines are left out that would have to be proven for the very request.
+    `engines`: the first first; `unproven`: those that do so only for requests that they are proven for.
     """
-    others = (Attempt(name) for name in reversed(model.engines) if name != engine)
+    others = tuple(Attempt(name) for name in reversed(model.engines) if name != engine)
     found = [way.engine for way, _ in model.stand_ins.ways((Attempt(engine), *others))[1:]]
     named = drained["stand_in"] if drained else ""
-    return [*found, named] if named and named not in found else found
-
-
-def _unproven(model: ServedFacts, engine: str) -> list[str]:
-    """Engines of the model that answer in the place of this one only requests that they are proven for."""
-    others = tuple(Attempt(name) for name in reversed(model.engines) if name != engine)
-    stand_in = {way.engine for way, _ in model.stand_ins.ways((Attempt(engine), *others))}
-    return [one.engine for one in others if one.engine not in stand_in]
+    return {
+        "model": model.name,
+        "policy": model.policy,
+        "engines": [*found, named] if named and named not in found else found,
+        "unproven": [one.engine for one in others if one.engine not in found]
+        if model.stand_ins.proof == "on"
+        else [],
+    }
 
 
 def _background(sources: Sources, since_s: float) -> dict[str, list[Summary]]:
@@ -176,10 +170,3 @@ def _named(sources: Sources, asked: Asked) -> str:
     if engine not in {one.name for one in sources.gateway.engines}:
         raise ActionFailed(f"There is no engine {engine!r} in this gateway's configuration.")
     return engine
-
-
-def _percentiles(latencies: list[LatencyCount], engine: str, measure: str) -> dict[str, float | None]:
-    counts = [
-        (row.bucket, row.requests) for row in latencies if (row.engine, row.measure) == (engine, measure)
-    ]
-    return {"p50": percentile(counts, 0.5), "p95": percentile(counts, 0.95)}

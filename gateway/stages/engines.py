@@ -92,7 +92,8 @@ class EngineStage:
         if asked.chat.state not in ("", IN_BODY) or asked.controls.engine is not None:
             return []
         reach, found = asked.arrival.reach, []
-        named = (self._stand_ins[each] for each in planned if each in self._stand_ins)
+        # One look at each: another thread changes them meanwhile.
+        named = filter(None, map(self._stand_ins.get, planned))
         for name in dict.fromkeys(each for each in named if each not in planned):
             info = self._engines[name].info
             affordable = not reach.priced_only or info.price_of(request.record.model).known
